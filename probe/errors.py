@@ -1,13 +1,13 @@
 """What can go wrong for a person, as one small tree.
 
-ProbeError                  anything a person can mend; one sentence, naming the thing and the remedy
+ProbeError                  what a person can mend: one sentence, the thing and the remedy
 ├── UsageError              the call was wrong                               exit 2
 ├── NotARunError            the path holds no run                            exit 2
 ├── FormatVersionError      the run was written by another major version     exit 2
 ├── RunStateError           the run is not in a state that allows this       exit 2
 └── ConfigError             a configuration with one or more faults          exit 2
 
-A broken assumption of our own is an `assert`; a damaged run is a `Problem` (data, not an exception).
+A broken assumption of our own is an `assert`; a damaged run is a `Problem`: data, no exception.
 `probe.__main__` is the one place that turns these into a sentence and an exit code.
 """
 

@@ -1,1 +1,1 @@
-"""One frozen `Config`, whatever the user brought: DeepSpeed JSON, Accelerate YAML, a dict or flags."""
+"""One frozen `Config` from what a user brought: DeepSpeed JSON, Accelerate YAML, dict, flags."""

@@ -1,0 +1,66 @@
+"""Complete lines of a file that may still be growing, or was cut anywhere.
+
+Memory is bounded by the chunk, whatever the file holds: a line longer than `LONGEST_LINE_BYTES` is
+stepped over and reported. What follows the last newline is not a line yet.
+"""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import BinaryIO
+
+CHUNK_BYTES = 4 << 20
+LONGEST_LINE_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lines:
+    """Some whole lines, each with its newline."""
+
+    content: bytes
+    first_line: int
+    """Number of the first line, from 1."""
+    end_offset: int
+    """Where in the file they end."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OverlongLine:
+    """A line that was stepped over."""
+
+    line: int
+    length_bytes: int
+    end_offset: int
+
+
+def complete_lines(
+    file: BinaryIO, *, offset: int = 0, first_line: int = 1
+) -> Iterator[Lines | OverlongLine]:
+    """All that is complete from `offset` on, in chunks."""
+    os.lseek(file.fileno(), offset, os.SEEK_SET)
+    pending = bytearray()
+    overlong_bytes = 0
+    line = first_line
+    while chunk := file.read(CHUNK_BYTES):
+        if overlong_bytes:
+            newline = chunk.find(b"\n")
+            if newline < 0:
+                overlong_bytes += len(chunk)
+                continue
+            overlong_bytes += newline + 1
+            offset += overlong_bytes
+            yield OverlongLine(line=line, length_bytes=overlong_bytes, end_offset=offset)
+            line += 1
+            overlong_bytes = 0
+            chunk = chunk[newline + 1 :]
+        pending += chunk
+        cut = pending.rfind(b"\n") + 1
+        if cut:
+            content = bytes(pending[:cut])
+            del pending[:cut]
+            offset += cut
+            yield Lines(content=content, first_line=line, end_offset=offset)
+            line += content.count(b"\n")
+        if len(pending) > LONGEST_LINE_BYTES:
+            overlong_bytes = len(pending)
+            pending.clear()

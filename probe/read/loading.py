@@ -1,0 +1,145 @@
+"""One table of a run as Arrow columns, wherever its rows lie.
+
+Sealed rows come from Parquet, all others from JSONL up to the last newline. Both can be there: a
+seal that was interrupted leaves JSONL behind, and a rank may have been copied after the sealing.
+The sealed file says how many bytes of each rank it holds; only what lies beyond is read as JSONL.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from probe.errors import UsageError
+from probe.read.columns import RANK, arrow_schema
+from probe.read.inside import RefusedFileError, rank_folders
+from probe.read.problem import Problem
+from probe.read.sealed import READING_ERRORS, Sealed, TooLargeError, read_sealed
+from probe.read.unsealed import MEMORY_LIMIT_BYTES, load_rank_lines, too_large
+from probe.schema.layout import TABLES_DIR
+from probe.schema.tables import Table
+from probe.schema.vocabulary import Severity
+
+STEP = "step"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loaded:
+    """Rows of one table, sorted by rank and step, and what was wrong on the way."""
+
+    table: pa.Table
+    problems: tuple[Problem, ...]
+    source_bytes: dict[int, int]
+    """How far into each rank's file the rows reach."""
+
+    def frame(self) -> pd.DataFrame:
+        """The rows as a data frame."""
+        frame: pd.DataFrame = self.table.to_pandas()
+        return frame
+
+
+def load_table(
+    root: Path,
+    table: Table,
+    *,
+    columns: Sequence[str] | None = None,
+    ranks: Collection[int] | None = None,
+    limit_bytes: int = MEMORY_LIMIT_BYTES,
+) -> Loaded:
+    """The chosen columns and ranks of a table; all of them by default."""
+    chosen = _checked(table, columns)
+    # Sorting needs both, wanted or not.
+    reading = list(dict.fromkeys([*chosen, RANK, *([STEP] if _has_step(table) else [])]))
+    sealed, problems = _load_sealed(
+        root, table, columns=reading, ranks=ranks, limit_bytes=limit_bytes
+    )
+    parts = [sealed.rows]
+    source_bytes = dict(sealed.source_bytes)
+    for rank in rank_folders(root)[0]:
+        if ranks is not None and rank not in ranks:
+            continue
+        try:
+            lines = load_rank_lines(
+                root,
+                table,
+                rank,
+                columns=reading,
+                offset=source_bytes.get(rank, 0),
+                limit_bytes=limit_bytes - sum(part.nbytes for part in parts),
+            )
+        except FileNotFoundError:
+            continue
+        parts.append(lines.rows)
+        problems += lines.problems
+        source_bytes[rank] = lines.end_offset
+    together = pa.concat_tables([part for part in parts if part.num_rows] or parts[:1])
+    return Loaded(
+        table=_sorted(together, by_step=_has_step(table)).select(list(chosen)),
+        problems=tuple(dict.fromkeys(problems)),
+        source_bytes=source_bytes,
+    )
+
+
+def _load_sealed(
+    root: Path,
+    table: Table,
+    *,
+    columns: Sequence[str],
+    ranks: Collection[int] | None,
+    limit_bytes: int,
+) -> tuple[Sealed, list[Problem]]:
+    """The sealed part of a table, empty where there is none, and what was wrong with it."""
+    schema = pa.schema([arrow_schema(table).field(name) for name in columns])
+    nothing = Sealed(rows=schema.empty_table(), problems=[], source_bytes={})
+    try:
+        sealed = read_sealed(root, table, columns=columns, ranks=ranks, limit_bytes=limit_bytes)
+    except FileNotFoundError:
+        return nothing, []
+    except RefusedFileError as refused:
+        return nothing, [refused.problem]
+    except TooLargeError:
+        return nothing, [too_large(f"{TABLES_DIR}/{table.sealed_name}", limit_bytes)]
+    except READING_ERRORS as error:
+        return nothing, [_unreadable_seal(table, error)]
+    return sealed, list(sealed.problems)
+
+
+def _checked(table: Table, columns: Sequence[str] | None) -> Sequence[str]:
+    known: list[str] = arrow_schema(table).names
+    if columns is None:
+        return known
+    if unknown := [name for name in columns if name not in known]:
+        raise UsageError(
+            f"Table {table.name} has no column {', '.join(map(repr, unknown))}; "
+            f"it has {', '.join(known)}."
+        )
+    return columns
+
+
+def _has_step(table: Table) -> bool:
+    return any(column.name == STEP and not column.optional for column in table.fields)
+
+
+def _sorted(rows: pa.Table, *, by_step: bool) -> pa.Table:
+    """Rows by rank and step; those of equal step keep the order in which they were written."""
+    if rows.num_rows < 2:
+        return rows
+    ranks = rows[RANK].to_numpy()
+    steps = rows[STEP].to_numpy() if by_step else np.zeros(len(ranks), np.int64)
+    same_rank = ranks[1:] == ranks[:-1]
+    in_order = (ranks[1:] > ranks[:-1]) | (same_rank & (steps[1:] >= steps[:-1]))
+    if in_order.all():
+        return rows
+    return rows.take(pa.array(np.lexsort((steps, ranks))))
+
+
+def _unreadable_seal(table: Table, error: BaseException) -> Problem:
+    return Problem(
+        severity=Severity.ERROR,
+        file=f"{TABLES_DIR}/{table.sealed_name}",
+        what=f"is no readable Parquet file ({type(error).__name__}: {str(error)[:120]})",
+        hint="Rows that are still in JSONL are read; restore the file from a copy.",
+    )

@@ -1,0 +1,164 @@
+"""The writer of one rank: rows into tables, signs of life into the heartbeat.
+
+Its first duty is towards the training: whatever goes wrong here (a full disk, a directory that was
+removed, a value that cannot be written) ends the recording with one warning and never the loop.
+What was lost is noted in the heartbeat, which has its place on disk already, and in the events.
+"""
+
+import logging
+import os
+import time
+from pathlib import Path
+
+import msgspec
+
+from probe.record.appending import LineFile
+from probe.record.replacing import replace_file
+from probe.schema.codec import encode_document, encode_row
+from probe.schema.documents import Header, Heartbeat, LastCollective
+from probe.schema.layout import HEADER, HEARTBEAT, HEARTBEAT_BYTES, TABLES_DIR, rank_dir
+from probe.schema.rows import EventRow, Row
+from probe.schema.tables import TABLE_BY_ROW
+from probe.schema.vocabulary import EventKind, Phase, RankState
+
+logger = logging.getLogger("zeroprobe")
+
+_encode = msgspec.json.Encoder().encode
+_LONGEST_TEXT = 120
+"""Characters of a message or a block name in a heartbeat: two of them fit its fixed length."""
+
+
+class RankWriter:
+    """Writes what one rank has to say; never raises after it was made, nor while it is made."""
+
+    def __init__(self, run_dir: Path, header: Header) -> None:
+        self._dir = run_dir / rank_dir(header.rank)
+        self._rank = header.rank
+        self._files: dict[type[Row], LineFile] = {}
+        self._heartbeat_fd: int | None = None
+        self._last_step: int | None = None
+        self._stop_reason = ""
+        self._lost_rows = 0
+        try:
+            if (run_dir / TABLES_DIR).exists():
+                raise FileExistsError(f"{run_dir} is sealed; record into a new run")
+            self._dir.mkdir(parents=True, exist_ok=True)
+            replace_file(self._dir / HEADER, encode_document(header))
+            self._heartbeat_fd = os.open(
+                self._dir / HEARTBEAT, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666
+            )
+            self.beat()
+        except Exception as error:
+            self._stop(error)
+
+    @property
+    def stop_reason(self) -> str:
+        """Why the recording ended early; empty while it goes on."""
+        return self._stop_reason
+
+    @property
+    def lost_rows(self) -> int:
+        """Rows that came after the recording had ended."""
+        return self._lost_rows
+
+    def write(self, row: Row) -> None:
+        """Append one row to its table."""
+        if self._stop_reason:
+            self._lost_rows += 1
+            return
+        try:
+            self._file(type(row)).append(encode_row(row))
+        except Exception as error:
+            self._lost_rows += 1
+            self._stop(error)
+
+    def beat(
+        self,
+        *,
+        step: int | None = None,
+        phase: Phase | None = None,
+        step_wall_ns: int | None = None,
+        collective: LastCollective | None = None,
+    ) -> None:
+        """Leave a sign of life: where this rank stands now."""
+        self._last_step = step
+        self._beat(
+            Heartbeat(
+                time_ns=time.time_ns(),
+                step=step,
+                phase=phase,
+                step_wall_ns=step_wall_ns,
+                collective=collective,
+                message=self._stop_reason[:_LONGEST_TEXT],
+            )
+        )
+
+    def close(self, state: RankState = RankState.CLOSED) -> None:
+        """End the recording; the heartbeat says that this was on purpose."""
+        if self._stop_reason:
+            self._note_loss()
+        self._beat(
+            Heartbeat(
+                state=state,
+                time_ns=time.time_ns(),
+                step=self._last_step,
+                message=self._loss()[:_LONGEST_TEXT],
+            )
+        )
+        for file in self._files.values():
+            file.close()
+        self._files.clear()
+        if self._heartbeat_fd is not None:
+            os.close(self._heartbeat_fd)
+            self._heartbeat_fd = None
+        self._stop_reason = self._stop_reason or "closed"
+
+    def _file(self, row: type[Row]) -> LineFile:
+        file = self._files.get(row)
+        if file is None:
+            file = self._files[row] = LineFile(self._dir / TABLE_BY_ROW[row].file_name)
+        return file
+
+    def _beat(self, heartbeat: Heartbeat) -> None:
+        if self._heartbeat_fd is None:
+            return
+        try:
+            line = _encode(heartbeat)
+            if len(line) >= HEARTBEAT_BYTES:
+                line = _encode(msgspec.structs.replace(heartbeat, collective=None, message=""))
+            os.pwrite(self._heartbeat_fd, line.ljust(HEARTBEAT_BYTES - 1) + b"\n", 0)
+            if os.fstat(self._heartbeat_fd).st_nlink == 0:
+                raise FileNotFoundError(f"{self._dir} was removed")
+        except Exception as error:
+            self._stop(error)
+
+    def _stop(self, error: Exception) -> None:
+        """End the recording, once, and say so."""
+        if self._stop_reason:
+            return
+        self._stop_reason = f"{type(error).__name__}: {error}"
+        logger.warning(
+            "recording of rank %d stopped after step %s (%s); the training goes on without it",
+            self._rank,
+            self._last_step,
+            self._stop_reason,
+        )
+        self._note_loss()
+
+    def _note_loss(self) -> None:
+        """Leave word of what is missing in the events, where the disk still takes it."""
+        note = EventRow(
+            time_ns=time.monotonic_ns(),
+            kind=EventKind.RECORDING_STOPPED,
+            step=self._last_step,
+            message=self._loss(),
+        )
+        try:
+            self._file(EventRow).append(encode_row(note))
+        except Exception:
+            logger.debug("no room for a note of the loss", exc_info=True)
+
+    def _loss(self) -> str:
+        if not self._stop_reason:
+            return ""
+        return f"{self._lost_rows} rows lost; {self._stop_reason}"

@@ -1,0 +1,83 @@
+"""How a row or a document becomes bytes, and how bytes become one again.
+
+JSON has no word for nan and the infinities: here they are the strings "nan", "inf" and "-inf", and
+come back as floats. Missing is null, which is something else.
+"""
+
+import math
+from typing import Any, TypeVar
+
+import msgspec
+
+from probe.schema.rows import Row
+from probe.schema.tables import TABLES
+
+Document = TypeVar("Document", bound=msgspec.Struct)
+
+FLOAT_FIELDS: dict[type[Row], tuple[str, ...]] = {
+    table.row: tuple(field.name for field in table.fields if field.type is float)
+    for table in TABLES
+}
+
+_encode = msgspec.json.Encoder().encode
+DECODING_ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, OverflowError)
+"""What decoding bytes from a stranger can raise."""
+
+
+def encode_row(row: Row) -> bytes:
+    """A row as one whole line."""
+    for name in FLOAT_FIELDS[type(row)]:
+        value = getattr(row, name)
+        # `value - value` is 0 for every finite number: the cheapest test that needs no call.
+        if value is not None and value - value != 0:
+            return _encode(_plain(msgspec.structs.asdict(row))) + b"\n"
+    return _encode(row) + b"\n"
+
+
+def decode_row(line: bytes, row: type[Row]) -> Row:
+    """A line as the row it was; raises one of DECODING_ERRORS for anything else."""
+    return msgspec.json.decode(line, type=row, strict=False)
+
+
+def encode_document(document: msgspec.Struct) -> bytes:
+    """A manifest or a header as indented JSON, for people and for diff."""
+    plain = _plain(msgspec.to_builtins(document))
+    return msgspec.json.format(_encode(plain), indent=2) + b"\n"
+
+
+def decode_document(content: bytes, kind: type[Document]) -> tuple[Document, list[str]]:
+    """As much of a document as can be read, and a sentence for each part that cannot.
+
+    Each field of every document has a default, so one bad field costs only itself.
+    """
+    try:
+        return msgspec.json.decode(content, type=kind, strict=False), []
+    except DECODING_ERRORS as whole:
+        try:
+            plain = msgspec.json.decode(content)
+        except DECODING_ERRORS:
+            return kind(), [f"is not readable JSON ({whole})"]
+    if not isinstance(plain, dict):
+        return kind(), [f"holds a JSON {type(plain).__name__} where an object belongs"]
+    faults: list[str] = []
+    kept: dict[str, Any] = {}
+    for field in msgspec.structs.fields(kind):
+        if field.encode_name in plain:
+            try:
+                kept[field.name] = msgspec.convert(
+                    plain[field.encode_name], type=field.type, strict=False
+                )
+            except DECODING_ERRORS as error:
+                faults.append(f"field {field.encode_name!r}: {error}")
+    return kind(**kept), faults
+
+
+def _plain(value: Any) -> Any:
+    """The same value with every float that JSON cannot say replaced by its word."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else repr(value)
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value

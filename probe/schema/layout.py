@@ -1,0 +1,61 @@
+"""Where things lie in a run directory; every path in the program is built from these names.
+
+runs/<id>/
+  manifest.json
+  rank_00000/ header.json heartbeat steps.jsonl comm.jsonl … trace_<step>.json.gz
+  tables/     steps.parquet comm.parquet …
+"""
+
+import re
+
+FORMAT_MAJOR = 1
+FORMAT_MINOR = 0
+FORMAT_VERSION = f"{FORMAT_MAJOR}.{FORMAT_MINOR}"
+
+MANIFEST = "manifest.json"
+HEADER = "header.json"
+HEARTBEAT = "heartbeat"
+TABLES_DIR = "tables"
+TEMPORARY_SUFFIX = ".tmp"
+DAMAGED_SUFFIX = ".damaged"
+HEARTBEAT_BYTES = 512
+"""A heartbeat is one line of this fixed length, so that rewriting it in place is one write."""
+
+_RANK_DIR = re.compile(r"rank_(\d{5,9})")
+_TRACE = re.compile(r"trace_(\d{1,12})\.(json\.gz|json|parquet)")
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+def rank_dir(rank: int) -> str:
+    """Name of the folder of a rank."""
+    return f"rank_{rank:05d}"
+
+
+def rank_of(name: str) -> int | None:
+    """The rank whose folder has this name; None if it is no rank's folder."""
+    match = _RANK_DIR.fullmatch(name)
+    if match is None:
+        return None
+    rank = int(match[1])
+    return rank if rank_dir(rank) == name else None
+
+
+def trace_name(step: int) -> str:
+    """Name of the profiled window that begins at a step."""
+    return f"trace_{step}.json.gz"
+
+
+def step_of_trace(name: str) -> int | None:
+    """The first step of the profiled window with this file name; None if it is no trace."""
+    match = _TRACE.fullmatch(name)
+    return int(match[1]) if match else None
+
+
+def slug(text: str) -> str:
+    """A text as part of a file name: nothing that a shell, a path or a browser could misread."""
+    return _UNSAFE.sub("-", text).strip("-.")[:48]
+
+
+def supports(format_version: str) -> bool:
+    """Whether a run of this version can be read: the same major does."""
+    return format_version.split(".", 1)[0] == str(FORMAT_MAJOR)

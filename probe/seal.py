@@ -1,0 +1,236 @@
+"""Sealing a run: one Parquet file a table for all ranks, in place of the ranks' JSONL.
+
+Safe to kill at any point and to repeat. Each table is written beside its place, read back, compared
+value by value with what the JSONL gave, and only then renamed into place; JSONL goes last, when
+every table stands. A file with lines that were no rows is kept as `*.damaged`: nothing is thrown
+away that somebody might still mend.
+"""
+
+import fcntl
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from probe.errors import FormatVersionError, ProbeError, RunStateError
+from probe.read.columns import RANK, arrow_schema
+from probe.read.inside import RefusedFileError
+from probe.read.loading import Loaded, load_table
+from probe.read.problem import Problem
+from probe.read.run import Run, load_run
+from probe.read.sealed import PROBLEMS_KEY, READING_ERRORS, SOURCES_KEY, read_sealed
+from probe.read.unsealed import load_rank_lines
+from probe.schema.layout import DAMAGED_SUFFIX, TABLES_DIR, TEMPORARY_SUFFIX, rank_dir
+from probe.schema.tables import TABLES, Table
+from probe.schema.vocabulary import RunStatus, Severity
+
+ROWS_PER_GROUP = 1 << 20
+NO_LIMIT_BYTES = 1 << 62
+UNFINISHED = (RunStatus.RUNNING, RunStatus.STALLED)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SealedTable:
+    """What sealing made of one table."""
+
+    table: Table
+    rows: int
+    jsonl_bytes: int
+    parquet_bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class SealReport:
+    """What sealing made of a run."""
+
+    tables: tuple[SealedTable, ...]
+    """Tables that were written now; none if the run was sealed already."""
+    kept: tuple[str, ...]
+    """Files that were put aside because they hold lines that are no rows."""
+
+
+def seal_run(
+    path: str | Path,
+    *,
+    even_if_running: bool = False,
+    on_table: Callable[[Table], None] = lambda table: None,
+) -> SealReport:
+    """Seal a run that has ended; `on_table` is told of each table before it is written."""
+    run = load_run(path)
+    if not run.readable:
+        raise FormatVersionError(
+            f"{run.path} was written in format {run.manifest.format_version!r}, which this "
+            "version cannot seal; use the version of ZeroProbe that recorded it."
+        )
+    if run.verdict.status in UNFINISHED and not even_if_running:
+        raise RunStateError(
+            f"{run.path} is {run.verdict.status} ({run.verdict.why}) and would stop recording; "
+            "wait for its end, or seal it all the same with --force."
+        )
+    try:
+        (run.path / TABLES_DIR).mkdir(exist_ok=True)
+        with _only_one(run.path / TABLES_DIR):
+            sealed = []
+            for table in TABLES:
+                if _uncovered_ranks(run, table):
+                    on_table(table)
+                    sealed.append(_write_table(run, table))
+            kept = [name for table in TABLES for name in _remove_lines(run, table)]
+    except OSError as error:
+        raise ProbeError(
+            f"{run.path} could not be sealed ({error.strerror or error}); nothing was lost, "
+            "and `probe seal` goes on where it stopped."
+        ) from error
+    return SealReport(tables=tuple(sealed), kept=tuple(kept))
+
+
+def _uncovered_ranks(run: Run, table: Table) -> list[int]:
+    """Ranks that have whole lines which the sealed table does not hold yet."""
+    sealed_bytes = _sealed_bytes(run, table)
+    uncovered = []
+    for rank in run.ranks:
+        offset = sealed_bytes.get(rank, 0)
+        with suppress(FileNotFoundError):
+            lines = load_rank_lines(run.path, table, rank, columns=[RANK], offset=offset)
+            if lines.end_offset > offset or rank not in sealed_bytes:
+                uncovered.append(rank)
+    return uncovered
+
+
+def _sealed_bytes(run: Run, table: Table) -> dict[int, int]:
+    """How much of each rank's file the sealed table holds; nothing where there is none."""
+    try:
+        found = read_sealed(run.path, table, columns=[], ranks=[], limit_bytes=NO_LIMIT_BYTES)
+    except (RefusedFileError, *READING_ERRORS):
+        return {}
+    return found.source_bytes
+
+
+def _write_table(run: Run, table: Table) -> SealedTable:
+    """Write one table for all ranks, verify it, and put it in its place."""
+    target = run.path / TABLES_DIR / table.sealed_name
+    temporary = target.with_name(f"{target.name}.{os.getpid()}{TEMPORARY_SUFFIX}")
+    if target.exists() and not _sealed_bytes(run, table):
+        # Unreadable: the lines there are make a new one, the old bytes stay for a repair.
+        target.replace(target.with_name(target.name + DAMAGED_SUFFIX))
+    rows = 0
+    problems: list[Problem] = []
+    sources: dict[int, int] = {}
+    try:
+        with _parquet_writer(temporary, arrow_schema(table)) as writer:
+            for loaded in _by_rank(run, table):
+                if loaded.table.num_rows:
+                    writer.write_table(loaded.table, row_group_size=ROWS_PER_GROUP)
+                rows += loaded.table.num_rows
+                problems += loaded.problems
+                sources |= loaded.source_bytes
+            noted = [asdict(item) for item in dict.fromkeys(problems)]
+            writer.add_key_value_metadata(
+                {SOURCES_KEY: json.dumps(sources), PROBLEMS_KEY: json.dumps(noted)}
+            )
+        _verify(run, table, temporary)
+        with temporary.open("rb") as written:
+            os.fsync(written.fileno())
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return SealedTable(
+        table=table,
+        rows=rows,
+        jsonl_bytes=sum(sources.values()),
+        parquet_bytes=target.stat().st_size,
+    )
+
+
+def _parquet_writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
+    """Words by dictionary, whole numbers by difference: what the columns of a run consist of."""
+    words = [field.name for field in schema if field.type == pa.string()]
+    numbers = [field.name for field in schema if field.type in (pa.int64(), pa.int32())]
+    return pq.ParquetWriter(
+        path,
+        schema,
+        compression="zstd",
+        use_dictionary=words,
+        column_encoding=dict.fromkeys(numbers, "DELTA_BINARY_PACKED"),
+        write_page_checksum=True,
+    )
+
+
+def _by_rank(run: Run, table: Table) -> Iterator[Loaded]:
+    """The table one rank after the other, so that memory holds one rank at a time."""
+    for rank in run.ranks:
+        yield load_table(run.path, table, ranks=[rank], limit_bytes=NO_LIMIT_BYTES)
+
+
+def _verify(run: Run, table: Table, written: Path) -> None:
+    """Read the file back and compare it, bit for bit, with what the ranks' files give."""
+    file = pq.ParquetFile(written, page_checksum_verification=True)
+    group = 0
+    for loaded in _by_rank(run, table):
+        for start in range(0, loaded.table.num_rows, ROWS_PER_GROUP):
+            expected = loaded.table.slice(start, ROWS_PER_GROUP)
+            if group >= file.num_row_groups or not _identical(file.read_row_group(group), expected):
+                raise ProbeError(
+                    f"{table.sealed_name} of {run.path} did not read back as it was written; the "
+                    "JSONL is untouched. Either the run is still being written, or the disk fails."
+                )
+            group += 1
+
+
+def _identical(left: pa.Table, right: pa.Table) -> bool:
+    """Whether two tables hold the same bits; a nan equals itself here."""
+    return all(_bits(left[name]).equals(_bits(right[name])) for name in right.column_names)
+
+
+def _bits(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    if column.type != pa.float64():
+        return column
+    return pa.chunked_array([chunk.view(pa.int64()) for chunk in column.chunks], pa.int64())
+
+
+def _remove_lines(run: Run, table: Table) -> list[str]:
+    """Take away the JSONL that a sealed table holds; names the files put aside instead."""
+    uncovered = _uncovered_ranks(run, table)
+    damaged = _damaged_files(run, table)
+    kept = []
+    for rank in run.ranks:
+        file = f"{rank_dir(rank)}/{table.file_name}"
+        path = run.path / file
+        if rank in uncovered or path.is_symlink() or not path.is_file():
+            continue
+        if file in damaged:
+            path.replace(path.with_name(path.name + DAMAGED_SUFFIX))
+            kept.append(file + DAMAGED_SUFFIX)
+        else:
+            path.unlink()
+    return kept
+
+
+def _damaged_files(run: Run, table: Table) -> set[str]:
+    """Files of which the sealed table notes that lines were no rows."""
+    try:
+        found = read_sealed(run.path, table, columns=[], ranks=[], limit_bytes=NO_LIMIT_BYTES)
+    except (RefusedFileError, *READING_ERRORS):
+        return set()
+    return {item.file for item in found.problems if item.severity is Severity.ERROR}
+
+
+@contextmanager
+def _only_one(folder: Path) -> Iterator[None]:
+    """Keep a second seal of the same run out for as long as this one works."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RunStateError(f"{folder.parent} is being sealed by another process.") from None
+        except OSError:
+            pass  # A file system without locks; the check before each removal still holds.
+        yield
+    finally:
+        os.close(descriptor)
