@@ -9,7 +9,7 @@ away that somebody might still mend.
 import fcntl
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,8 +19,9 @@ import pyarrow.parquet as pq
 
 from probe.errors import FormatVersionError, ProbeError, RunStateError
 from probe.read.columns import RANK, arrow_schema
+from probe.read.digest import digest
 from probe.read.inside import RefusedFileError
-from probe.read.loading import Loaded, load_table
+from probe.read.loading import load_table
 from probe.read.problem import Problem
 from probe.read.run import Run, load_run
 from probe.read.sealed import PROBLEMS_KEY, READING_ERRORS, SOURCES_KEY, read_sealed
@@ -121,11 +122,16 @@ def _write_table(run: Run, table: Table) -> SealedTable:
     rows = 0
     problems: list[Problem] = []
     sources: dict[int, int] = {}
+    digests: list[bytes] = []
     try:
         with _parquet_writer(temporary, arrow_schema(table)) as writer:
-            for loaded in _by_rank(run, table):
-                if loaded.table.num_rows:
-                    writer.write_table(loaded.table, row_group_size=ROWS_PER_GROUP)
+            # One rank at a time, so that memory holds one rank at a time.
+            for rank in run.ranks:
+                loaded = load_table(run.path, table, ranks=[rank], limit_bytes=NO_LIMIT_BYTES)
+                for start in range(0, loaded.table.num_rows, ROWS_PER_GROUP):
+                    group = loaded.table.slice(start, ROWS_PER_GROUP)
+                    writer.write_table(group, row_group_size=ROWS_PER_GROUP)
+                    digests.append(digest(group))
                 rows += loaded.table.num_rows
                 problems += loaded.problems
                 sources |= loaded.source_bytes
@@ -133,7 +139,7 @@ def _write_table(run: Run, table: Table) -> SealedTable:
             writer.add_key_value_metadata(
                 {SOURCES_KEY: json.dumps(sources), PROBLEMS_KEY: json.dumps(noted)}
             )
-        _verify(run, table, temporary)
+        _verify(temporary, digests)
         with temporary.open("rb") as written:
             os.fsync(written.fileno())
         temporary.replace(target)
@@ -161,36 +167,17 @@ def _parquet_writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
     )
 
 
-def _by_rank(run: Run, table: Table) -> Iterator[Loaded]:
-    """The table one rank after the other, so that memory holds one rank at a time."""
-    for rank in run.ranks:
-        yield load_table(run.path, table, ranks=[rank], limit_bytes=NO_LIMIT_BYTES)
-
-
-def _verify(run: Run, table: Table, written: Path) -> None:
-    """Read the file back and compare it, bit for bit, with what the ranks' files give."""
+def _verify(written: Path, digests: Sequence[bytes]) -> None:
+    """Read the file back and compare each row group with what was meant."""
     file = pq.ParquetFile(written, page_checksum_verification=True)
-    group = 0
-    for loaded in _by_rank(run, table):
-        for start in range(0, loaded.table.num_rows, ROWS_PER_GROUP):
-            expected = loaded.table.slice(start, ROWS_PER_GROUP)
-            if group >= file.num_row_groups or not _identical(file.read_row_group(group), expected):
-                raise ProbeError(
-                    f"{table.sealed_name} of {run.path} did not read back as it was written; the "
-                    "JSONL is untouched. Either the run is still being written, or the disk fails."
-                )
-            group += 1
-
-
-def _identical(left: pa.Table, right: pa.Table) -> bool:
-    """Whether two tables hold the same bits; a nan equals itself here."""
-    return all(_bits(left[name]).equals(_bits(right[name])) for name in right.column_names)
-
-
-def _bits(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    if column.type != pa.float64():
-        return column
-    return pa.chunked_array([chunk.view(pa.int64()) for chunk in column.chunks], pa.int64())
+    groups = file.num_row_groups
+    if groups != len(digests) or any(
+        digest(file.read_row_group(group)) != digests[group] for group in range(groups)
+    ):
+        raise ProbeError(
+            f"{written} did not read back as it was written; the JSONL is untouched. "
+            "The disk or the memory of this machine is failing."
+        )
 
 
 def _remove_lines(run: Run, table: Table) -> list[str]:
