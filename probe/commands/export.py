@@ -49,11 +49,11 @@ def command(
     ranks: tuple[int, ...],
     force: bool,
 ) -> None:
-    """Write the tables of a run into a folder, one file a table for all ranks.
+    """Write the tables of a run into CSV, Parquet or JSONL files.
 
-    Parquet and JSONL hold the exact values. In CSV missing is an empty cell and a list is JSON; a
-    text that begins with = + - @ or a line break gets an apostrophe in front, so that no
-    spreadsheet runs a stranger's formula.
+    One file a table, for all ranks. Parquet and JSONL hold the exact values. In CSV missing is an
+    empty cell and a list is JSON; a text that begins with = + - @ or a line break gets an
+    apostrophe in front, so that no spreadsheet runs a stranger's formula.
 
     \b
     Example: probe export latest --to csv -o tables --table steps --rank 0
@@ -61,8 +61,8 @@ def command(
     from probe.commands.opening import open_readable
     from probe.export import ExportFormat, export_run
     from probe.text.file_report import export_report
+    from probe.text.problem_list import describe_problems
     from probe.text.progress import table_progress
-    from probe.text.run_list import describe_problems
     from probe.text.terminal import make_console, print_plainly, print_rows
 
     opened = open_readable(find_run(run, runs_dir))

@@ -11,7 +11,7 @@ from probe.commands.choosing import ABOUT_RUN, find_run, run_argument
 @run_argument
 @click.option("--force", is_flag=True, help="Seal even a run that seems to be running.")
 def command(run: str, runs_dir: Path, force: bool) -> None:
-    """Turn the JSONL of a run that has ended into one small Parquet file a table.
+    """Turn the JSONL of a run into one small Parquet file a table.
 
     Each table is written, read back and compared before its JSONL goes. Safe to interrupt and to
     repeat.

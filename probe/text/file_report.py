@@ -45,13 +45,13 @@ def export_report(tables: Sequence[ExportedTable]) -> RenderableType:
     if not tables:
         return Text("No table of the run has rows; nothing was written.")
     table = _grid("table", "rows", "size")
-    table.add_column("  file", overflow="fold")
+    table.add_column("file", overflow="fold")
     for item in tables:
         table.add_row(
             item.table.name,
             format_exact(item.rows),
             format_bytes(item.size_bytes),
-            Text(f"  {printable(str(item.path))}"),
+            Text(printable(str(item.path))),
         )
     return table
 

@@ -10,12 +10,12 @@ from rich.text import Text
 from probe.analyse.headline import Headline, Peak
 from probe.read.problem import Problem
 from probe.read.run import Run
-from probe.schema.documents import Manifest
+from probe.schema.documents import Manifest, RunConfig
+from probe.schema.vocabulary import Tier
 from probe.text.marks import STATUS_STYLE
 from probe.text.printable import printable
-from probe.text.run_list import describe_offload, describe_problems
+from probe.text.problem_list import describe_problems
 from probe.units import (
-    MISSING,
     format_ago,
     format_bytes,
     format_count,
@@ -64,8 +64,7 @@ def _identity(run: Run, manifest: Manifest, now_ns: int) -> Iterator[tuple[str, 
         yield "name", manifest.name
     setup = [config.precision.value] if config.precision else []
     setup += [] if config.stage is None else [f"ZeRO stage {config.stage}"]
-    if (offload := describe_offload(config)) != MISSING:
-        setup.append(f"offload {offload}")
+    setup += _offloaded(config)
     yield "setup", ", ".join(setup)
     yield "world", ", ".join(_world(run, manifest))
     if model.param_elements is not None:
@@ -82,6 +81,12 @@ def _identity(run: Run, manifest: Manifest, now_ns: int) -> Iterator[tuple[str, 
     yield "notes", manifest.notes
     for sentence in manifest.lost[:MOST_ITEMS]:
         yield "lost", sentence
+
+
+def _offloaded(config: RunConfig) -> list[str]:
+    """What rests off the device, and where."""
+    tiers = {"optimizer": config.offload_optimizer, "parameters": config.offload_params}
+    return [f"{what} on {tier}" for what, tier in tiers.items() if tier is not Tier.DEVICE]
 
 
 def _world(run: Run, manifest: Manifest) -> Iterator[str]:

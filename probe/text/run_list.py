@@ -1,48 +1,77 @@
-"""The list of runs: one line a run, what it is and how it stands."""
+"""The list of runs: what each is and how it stands."""
 
-from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
 
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
 from probe.read.discovery import RunSummary, is_readable
-from probe.read.problem import Problem
 from probe.schema.documents import RunConfig
 from probe.schema.vocabulary import Severity, Tier
 from probe.text.marks import SEVERITY_STYLE, STATUS_STYLE
 from probe.text.printable import printable
+from probe.text.terminal import MOST_COLUMNS
 from probe.units import MISSING, format_age, format_count
 
 
-def run_list(runs: Sequence[RunSummary], *, now_ns: int) -> Table:
-    """The runs in the order given; the name is the only column that may break across lines."""
+@dataclass(frozen=True, kw_only=True)
+class RunList:
+    """The runs in the order given: one line each, or two where names and facts need the room."""
+
+    runs: Sequence[RunSummary]
+    now_ns: int
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Names in front if everything fits, else each name on a line above its facts."""
+        names = [Text(printable(run.name)) for run in self.runs]
+        facts = [_facts(run, self.now_ns) for run in self.runs]
+        one_line = _table(["name", *_HEADINGS])
+        two_lines = _table(["", *_HEADINGS])
+        for name, row in zip(names, facts, strict=True):
+            one_line.add_row(name, *row)
+            two_lines.add_row("", *row)
+        unbounded = options.update(width=MOST_COLUMNS)
+        if console.measure(one_line, options=unbounded).maximum <= options.max_width:
+            yield one_line
+            return
+        head, *lines = console.render_lines(two_lines, options, pad=False)
+        yield from (*head, Segment.line())
+        for name, line in zip(names, lines, strict=True):
+            yield name
+            yield from (*line, Segment.line())
+
+
+_HEADINGS = ("status", "prec", "zero", "offload", "ranks", "steps", "age", "health")
+_FIGURES = ("zero", "ranks", "steps", "age")
+
+
+def _table(headings: Sequence[str]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    table.add_column("name", overflow="fold", min_width=12)
-    for heading in ("status", "prec"):
-        table.add_column(heading, no_wrap=True)
-    table.add_column("zero", no_wrap=True, justify="right")
-    table.add_column("offload", no_wrap=True)
-    for heading in ("ranks", "steps", "age"):
-        table.add_column(heading, no_wrap=True, justify="right")
-    table.add_column("health", no_wrap=True)
-    for run in runs:
-        config = run.manifest.config
-        table.add_row(
-            Text(printable(run.name)),
-            Text(run.verdict.status, style=STATUS_STYLE[run.verdict.status]),
-            config.precision or MISSING,
-            MISSING if config.stage is None else format_count(config.stage),
-            describe_offload(config),
-            _ranks(run),
-            format_count(run.steps),
-            format_age(run.started_ns, now_ns),
-            _health(run),
-        )
+    for heading in headings:
+        justify: Literal["left", "right"] = "right" if heading in _FIGURES else "left"
+        table.add_column(heading, no_wrap=True, justify=justify)
     return table
 
 
-def describe_offload(config: RunConfig) -> str:
+def _facts(run: RunSummary, now_ns: int) -> list[Text]:
+    config = run.manifest.config
+    return [
+        Text(run.verdict.status, style=STATUS_STYLE[run.verdict.status]),
+        Text(config.precision or MISSING),
+        Text(MISSING if config.stage is None else format_count(config.stage)),
+        Text(_offload(config)),
+        Text(_ranks(run)),
+        Text(format_count(run.steps)),
+        Text(format_age(run.started_ns, now_ns)),
+        _health(run),
+    ]
+
+
+def _offload(config: RunConfig) -> str:
     """What rests off the device and where, in one word where one is enough."""
     optimizer, params = config.offload_optimizer, config.offload_params
     if optimizer is params is Tier.DEVICE:
@@ -51,17 +80,7 @@ def describe_offload(config: RunConfig) -> str:
         return f"opt {optimizer}"
     if optimizer is Tier.DEVICE:
         return f"par {params}"
-    return f"all {params}" if optimizer is params else f"opt {optimizer}, par {params}"
-
-
-def describe_problems(problems: Sequence[Problem]) -> str:
-    """How many problems of each severity: 2 errors, 1 warning."""
-    found = Counter(item.severity for item in problems)
-    counts = ((severity, found[severity]) for severity in Severity if found[severity])
-    return ", ".join(
-        f"{count:,} {severity}{'s' if count > 1 and severity is not Severity.INFO else ''}"
-        for severity, count in counts
-    )
+    return f"all {params}" if optimizer is params else "mixed"
 
 
 def _ranks(run: RunSummary) -> str:

@@ -5,27 +5,34 @@ for prose unless COLUMNS says otherwise, and tables as wide as they need, one ro
 NO_COLOR takes the colours away, FORCE_COLOR brings them into a pipe.
 """
 
-import os
-import sys
+import shutil
 
 from rich.console import Console, RenderableType
 
 PIPE_COLUMNS = 80
-FEWEST_COLUMNS = 40
-_UNBOUNDED_COLUMNS = 10_000
+FEWEST_COLUMNS = 72
+"""A narrower terminal wraps lines by itself: better than a number cut short by us."""
+MOST_COLUMNS = 10_000
+
+
+class _Console(Console):
+    """A console that lets a broken pipe be handled where all errors are."""
+
+    def on_broken_pipe(self) -> None:
+        """Nobody reads any more; the entry point ends the program quietly."""
+        raise BrokenPipeError
 
 
 def make_console(*, stderr: bool = False) -> Console:
     """A console on stdout, or on stderr for progress and remarks."""
-    stream = sys.stderr if stderr else sys.stdout
-    on_terminal = stream.isatty()
-    return Console(
+    columns = shutil.get_terminal_size(fallback=(PIPE_COLUMNS, 24)).columns
+    return _Console(
         stderr=stderr,
         # What stands in a run is text: no markup, no emoji codes, no guessing at numbers.
         markup=False,
         emoji=False,
         highlight=False,
-        width=_columns() or (None if on_terminal else PIPE_COLUMNS),
+        width=min(max(columns, FEWEST_COLUMNS), MOST_COLUMNS),
     )
 
 
@@ -43,13 +50,5 @@ def print_plainly(console: Console, view: RenderableType) -> None:
 def print_rows(console: Console, view: RenderableType) -> None:
     """Print a table; what reads a pipe wants whole rows, however long."""
     if not console.file.isatty():
-        console.width = _UNBOUNDED_COLUMNS
+        console.width = MOST_COLUMNS
     print_plainly(console, view)
-
-
-def _columns() -> int | None:
-    """The width that COLUMNS asks for, if it is one."""
-    asked = os.environ.get("COLUMNS", "")
-    if not asked.isdecimal() or int(asked) == 0:
-        return None
-    return max(FEWEST_COLUMNS, min(int(asked), _UNBOUNDED_COLUMNS))
