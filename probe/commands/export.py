@@ -63,7 +63,7 @@ def command(
     from probe.text.file_report import export_report
     from probe.text.problem_list import describe_problems
     from probe.text.progress import table_progress
-    from probe.text.terminal import make_console, print_plainly, print_rows
+    from probe.text.terminal import make_console, print_lines
 
     opened = open_readable(find_run(run, runs_dir))
     with table_progress("Exporting") as on_table:
@@ -76,7 +76,7 @@ def command(
             overwrite=force,
             on_table=on_table,
         )
-    print_rows(make_console(), export_report(exported))
+    print_lines(make_console(), export_report(exported))
     if problems := [problem for item in exported for problem in item.problems]:
         remark = f"{describe_problems(problems)} on the way; `probe doctor` shows what and where."
-        print_plainly(make_console(stderr=True), remark)
+        click.echo(remark, err=True)

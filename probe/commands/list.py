@@ -62,10 +62,12 @@ def _print_list(runs: list[RunSummary], folder: Path) -> None:
     import time
 
     from probe.text.printable import printable
-    from probe.text.run_list import RunList
-    from probe.text.terminal import make_console, print_rows
+    from probe.text.run_list import run_list
+    from probe.text.terminal import make_console, print_lines, row_columns
 
     if not runs:
         click.echo(f"{printable(str(folder))} holds no runs yet.", err=True)
         return
-    print_rows(make_console(), RunList(runs=runs, now_ns=time.time_ns()))
+    console = make_console()
+    lines = run_list(runs, now_ns=time.time_ns(), columns=row_columns(console))
+    print_lines(console, lines)

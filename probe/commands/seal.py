@@ -22,9 +22,9 @@ def command(run: str, runs_dir: Path, force: bool) -> None:
     from probe.seal import seal_run
     from probe.text.file_report import seal_report
     from probe.text.progress import table_progress
-    from probe.text.terminal import make_console, print_plainly
+    from probe.text.terminal import make_console, print_lines
 
     path = find_run(run, runs_dir)
     with table_progress("Sealing") as on_table:
         report = seal_run(path, even_if_running=force, on_table=on_table)
-    print_plainly(make_console(), seal_report(report, name=path.name))
+    print_lines(make_console(), seal_report(report, name=path.name))

@@ -12,6 +12,7 @@ from probe.read.problem import Problem
 from probe.read.run import Run
 from probe.schema.documents import Manifest, RunConfig
 from probe.schema.vocabulary import Tier
+from probe.text.aligned import align, with_heading
 from probe.text.marks import STATUS_STYLE
 from probe.text.printable import printable
 from probe.text.problem_list import describe_problems
@@ -28,6 +29,8 @@ from probe.units import (
 LONGEST_TEXT = 300
 """Characters of a text of the run that are shown; --json gives the whole."""
 MOST_ITEMS = 8
+_NAMES = 11
+"""Width of the column of names, in facts and tables alike."""
 
 
 def run_detail(
@@ -50,7 +53,7 @@ def run_detail(
         Text(),
         _facts([*_figures(manifest, headline)]),
         Text(),
-        _tables(table_rows),
+        *_tables(table_rows),
     ]
     if problems:
         remark = f"{describe_problems(problems)}; `probe doctor` shows what and where."
@@ -150,7 +153,7 @@ def _peak(peak: Peak | None) -> str:
 def _facts(facts: Sequence[tuple[str, str]]) -> Table:
     """Names and texts in two columns; facts that the run does not tell are left out."""
     grid = Table.grid(padding=(0, 2, 0, 0))
-    grid.add_column(no_wrap=True, style="dim", min_width=11)
+    grid.add_column(no_wrap=True, style="dim", min_width=_NAMES)
     grid.add_column(overflow="fold")
     for name, text in facts:
         if text:
@@ -158,14 +161,10 @@ def _facts(facts: Sequence[tuple[str, str]]) -> Table:
     return grid
 
 
-def _tables(table_rows: Mapping[str, int]) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column("table", no_wrap=True, min_width=11)
-    table.add_column("rows", no_wrap=True, justify="right")
-    for name, rows in table_rows.items():
-        if rows:
-            table.add_row(name, format_exact(rows))
-    return table
+def _tables(table_rows: Mapping[str, int]) -> list[Text]:
+    rows = [(f"{name:<{_NAMES}}", format_exact(rows)) for name, rows in table_rows.items() if rows]
+    heading = (f"{'table':<{_NAMES}}", "rows")
+    return with_heading(align([heading, *rows], right=(1,)), "dim")
 
 
 def _some(items: Sequence[str]) -> str:

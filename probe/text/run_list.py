@@ -1,72 +1,44 @@
 """The list of runs: what each is and how it stands."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from itertools import chain
 
-from rich.console import Console, ConsoleOptions, RenderResult
-from rich.segment import Segment
-from rich.table import Table
 from rich.text import Text
 
 from probe.read.discovery import RunSummary, is_readable
 from probe.schema.documents import RunConfig
 from probe.schema.vocabulary import Severity, Tier
+from probe.text.aligned import Cell, align, with_heading
 from probe.text.marks import SEVERITY_STYLE, STATUS_STYLE
 from probe.text.printable import printable
-from probe.text.terminal import MOST_COLUMNS
 from probe.units import MISSING, format_age, format_count
 
-
-@dataclass(frozen=True, kw_only=True)
-class RunList:
-    """The runs in the order given: one line each, or two where names and facts need the room."""
-
-    runs: Sequence[RunSummary]
-    now_ns: int
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Names in front if everything fits, else each name on a line above its facts."""
-        names = [Text(printable(run.name)) for run in self.runs]
-        facts = [_facts(run, self.now_ns) for run in self.runs]
-        one_line = _table(["name", *_HEADINGS])
-        two_lines = _table(["", *_HEADINGS])
-        for name, row in zip(names, facts, strict=True):
-            one_line.add_row(name, *row)
-            two_lines.add_row("", *row)
-        unbounded = options.update(width=MOST_COLUMNS)
-        if console.measure(one_line, options=unbounded).maximum <= options.max_width:
-            yield one_line
-            return
-        head, *lines = console.render_lines(two_lines, options, pad=False)
-        yield from (*head, Segment.line())
-        for name, line in zip(names, lines, strict=True):
-            yield name
-            yield from (*line, Segment.line())
+_HEADINGS = ("name", "status", "prec", "zero", "offload", "ranks", "steps", "age", "health")
+_FIGURES = tuple(map(_HEADINGS.index, ("zero", "ranks", "steps", "age")))
 
 
-_HEADINGS = ("status", "prec", "zero", "offload", "ranks", "steps", "age", "health")
-_FIGURES = ("zero", "ranks", "steps", "age")
+def run_list(runs: Sequence[RunSummary], *, now_ns: int, columns: int) -> list[Text]:
+    """The runs in the order given: a line each, or two where names and facts need the room."""
+    names = [Text(printable(run.name)) for run in runs]
+    facts = [_facts(run, now_ns) for run in runs]
+    rows = [[name, *row] for name, row in zip(names, facts, strict=True)]
+    lines = align([_HEADINGS, *rows], right=_FIGURES)
+    if max(line.cell_len for line in lines) > columns:
+        head, *below = align([("", *_HEADINGS[1:]), *(["", *row] for row in facts)], right=_FIGURES)
+        lines = [head, *chain.from_iterable(zip(names, below, strict=True))]
+    return with_heading(lines)
 
 
-def _table(headings: Sequence[str]) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for heading in headings:
-        justify: Literal["left", "right"] = "right" if heading in _FIGURES else "left"
-        table.add_column(heading, no_wrap=True, justify=justify)
-    return table
-
-
-def _facts(run: RunSummary, now_ns: int) -> list[Text]:
+def _facts(run: RunSummary, now_ns: int) -> list[Cell]:
     config = run.manifest.config
     return [
         Text(run.verdict.status, style=STATUS_STYLE[run.verdict.status]),
-        Text(config.precision or MISSING),
-        Text(MISSING if config.stage is None else format_count(config.stage)),
-        Text(_offload(config)),
-        Text(_ranks(run)),
-        Text(format_count(run.steps)),
-        Text(format_age(run.started_ns, now_ns)),
+        config.precision or MISSING,
+        MISSING if config.stage is None else format_count(config.stage),
+        _offload(config),
+        _ranks(run),
+        format_count(run.steps),
+        format_age(run.started_ns, now_ns),
         _health(run),
     ]
 

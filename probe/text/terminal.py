@@ -1,13 +1,15 @@
 """The one place that makes a console, so that every verb looks and behaves alike.
 
 On a terminal: colours and its own width. In a pipe: plain text without trailing blanks, 80 columns
-for prose unless COLUMNS says otherwise, and tables as wide as they need, one row one line.
+for prose unless COLUMNS says otherwise, and rows as long as they are, one row one line.
 NO_COLOR takes the colours away, FORCE_COLOR brings them into a pipe.
 """
 
 import shutil
+from collections.abc import Iterable
 
 from rich.console import Console, RenderableType
+from rich.text import Text
 
 PIPE_COLUMNS = 80
 FEWEST_COLUMNS = 72
@@ -47,8 +49,12 @@ def print_plainly(console: Console, view: RenderableType) -> None:
     print("\n".join(line.rstrip() for line in lines), end="", file=console.file)
 
 
-def print_rows(console: Console, view: RenderableType) -> None:
-    """Print a table; what reads a pipe wants whole rows, however long."""
-    if not console.file.isatty():
-        console.width = MOST_COLUMNS
-    print_plainly(console, view)
+def print_lines(console: Console, lines: Iterable[Text]) -> None:
+    """Print lines that are whole as they are; a long one is never cut."""
+    for line in lines:
+        console.print(line, soft_wrap=True)
+
+
+def row_columns(console: Console) -> int:
+    """How long a row may get: what reads a pipe wants whole rows."""
+    return console.width if console.file.isatty() else MOST_COLUMNS
