@@ -33,7 +33,6 @@ class ByPosition(LRScheduler):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.last_epoch = state_dict["last_batch_iteration"] + 1
-        self._step_count = self.last_epoch + 1
         rates = self.at(self.last_epoch)
         for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
             if isinstance(group["lr"], Tensor):
