@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from engine.config.keys import KEYS, OFFLOAD_OPTIMIZER, OFFLOAD_PARAM, ZERO, Key, Kind
+from engine.config.key import Key, Kind
+from engine.config.keys import KEYS, OFFLOAD_OPTIMIZER, OFFLOAD_PARAM, ZERO
 from engine.config.nearest import unknown
 from engine.config.reading import Reading
 from engine.config.values import AUTO, WrongValueError, parsed, written
@@ -109,8 +110,6 @@ def _checked(given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
             values[name] = parsed(_key(name), raw)
         except WrongValueError as error:
             faults.append(str(error))
-    if "precision" in values:
-        values["precision"] = Precision(values["precision"])
     return values, faults
 
 
@@ -120,7 +119,8 @@ def _key(name: str) -> Key:
         return Key(
             path="--precision",
             kind=Kind.CHOICE,
-            choices=tuple(precision.value for precision in Precision),
+            choices=tuple(Precision),
+            members=Precision,
             lands="",
         )
     if name == "disk_path":

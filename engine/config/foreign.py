@@ -65,7 +65,7 @@ FOREIGN: Mapping[str, Foreign] = {
             "timers",
         ),
         *_harmless("use --profile-steps for a window of torch.profiler", "flops_profiler"),
-        *_harmless(CURVES, "tensorboard", "wandb", "csv_monitor", "comet", "monitor_config"),
+        *_harmless(CURVES, "tensorboard", "wandb", "csv_monitor", "comet"),
         *_harmless("Python's own logging decides", "log_level", quiet_at=()),
         *_harmless("try settings in runs of their own and use probe compare", "autotuning"),
         # Checkpoints and storage

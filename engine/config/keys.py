@@ -4,48 +4,8 @@ Names are DeepSpeed's. Parsing, unknown-name hints, the README's table and writi
 all derive from here; `foreign.py` holds the keys of DeepSpeed that the engine does not have.
 """
 
-from dataclasses import dataclass
-from enum import StrEnum
-from typing import Any
-
-
-class Kind(StrEnum):
-    """What a value may be."""
-
-    BOOL = "true or false"
-    COUNT = "whole number"
-    NUMBER = "number"
-    NUMBERS = "number, or one a parameter group"
-    PAIR = "pair of numbers"
-    TEXT = "text"
-    CHOICE = "choice"
-    DTYPE = "fp32, fp16 or bf16"
-    TIER = "none, cpu or nvme"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Key:
-    """One key: what it may be, what it is if absent, and the field of `Config` that it sets."""
-
-    path: str
-    kind: Kind
-    default: Any = None
-    lands: str
-    """A field of `Config` that takes the value as it is, or, in brackets, what it helps decide."""
-    meaning: str = ""
-    least: float | None = None
-    above: float | None = None
-    most: float | None = None
-    below: float | None = None
-    choices: tuple[str, ...] = ()
-    """The words of a CHOICE; for numbers, words that are allowed besides."""
-    endless: bool = False
-    """Infinity is allowed too, and means never."""
-
-    @property
-    def direct(self) -> bool:
-        return not self.lands.startswith("(")
-
+from engine.config.key import Key, Kind
+from engine.config.policies import AtMinimum
 
 ZERO = "zero_optimization"
 OFFLOAD_OPTIMIZER = f"{ZERO}.offload_optimizer"
@@ -182,7 +142,8 @@ PRECISION_KEYS = (
         path="fp16.at_minimum",
         kind=Kind.CHOICE,
         default="stop",
-        choices=("stop", "clamp"),
+        choices=tuple(AtMinimum),
+        members=AtMinimum,
         lands="precision.loss_scale.at_minimum",
         meaning="at an overflow there: stop with a diagnosis, or go on skipping (our own key)",
     ),

@@ -7,7 +7,7 @@ would by 0.01; both are spelled out in the policy, so that nobody downstream has
 from collections.abc import Mapping
 from typing import Any
 
-from engine.config.keys import Key, Kind
+from engine.config.key import Key, Kind
 from engine.config.nearest import unknown
 from engine.config.policies import OptimizerPolicy
 from engine.config.reading import Reading

@@ -7,7 +7,7 @@ torch to ask.
 from collections.abc import Mapping
 from typing import Any
 
-from engine.config.keys import Key, Kind
+from engine.config.key import Key, Kind
 from engine.config.nearest import unknown
 from engine.config.policies import SchedulePolicy
 from engine.config.reading import Reading

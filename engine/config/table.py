@@ -6,27 +6,37 @@
 import math
 
 from engine.config.foreign import FOREIGN, Foreign
-from engine.config.keys import ALIASES, FREE, KEYS, Key
+from engine.config.key import Key
+from engine.config.keys import ALIASES, FREE, KEYS
 from engine.config.values import shown
 
-HEAD = ("| key | default | meaning | status |", "|---|---|---|---|")
+HEAD = "| key | default | meaning | status |\n|---|---|---|---|\n"
 
 
 def markdown() -> str:
     """All keys: those taken first, in the order of the table, then those that are not here."""
-    rows = [*HEAD, *(_taken(key) for key in KEYS.values())]
+    rows = [_taken(key) for key in KEYS.values()]
     rows += [
-        f"| `{path}` | – | parameters of the type beside it | taken: `{lands[1:-1]}` |"
+        _row([path], "–", "parameters of the type beside it", f"taken: `{lands[1:-1]}`")
         for path, lands in FREE.items()
     ]
-    rows += [f"| `{path}` | – | – | taken as `{name}` |" for path, name in ALIASES.items()]
-    return "\n".join([*rows, *(_foreign(key) for key in FOREIGN.values())]) + "\n"
+    rows += [_row([path], "–", "–", f"taken as `{name}`") for path, name in ALIASES.items()]
+    together: dict[tuple[str, str], list[str]] = {}
+    for key in FOREIGN.values():
+        together.setdefault((key.instead, _absence(key)), []).append(key.path)
+    rows += [_row(paths, "–", instead, status) for (instead, status), paths in together.items()]
+    return HEAD + "\n".join(rows) + "\n"
+
+
+def _row(paths: list[str], default: str, meaning: str, status: str) -> str:
+    names = ", ".join(f"`{path}`" for path in paths)
+    return f"| {names} | {default} | {meaning} | {status} |"
 
 
 def _taken(key: Key) -> str:
     default = "–" if key.default is None else _count(key.default)
     lands = f"taken: `{key.lands}`" if key.direct else f"taken, decides `{key.lands[1:-1]}`"
-    return f"| `{key.path}` | {default} | {key.meaning} | {lands} |"
+    return _row([key.path], default, key.meaning, lands)
 
 
 def _count(default: object) -> str:
@@ -36,11 +46,10 @@ def _count(default: object) -> str:
     return shown(default).strip('"')
 
 
-def _foreign(key: Foreign) -> str:
+def _absence(key: Foreign) -> str:
     quiet = " or ".join(shown(value) for value in key.quiet_at)
     what = "refused" if key.changes_result else "a note"
-    status = f"not here: {what} unless {quiet}" if quiet else f"not here: {what}"
-    return f"| `{key.path}` | – | {key.instead} | {status} |"
+    return f"not here: {what} unless {quiet}" if quiet else f"not here: {what}"
 
 
 if __name__ == "__main__":

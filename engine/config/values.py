@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from numbers import Real
 from typing import Any
 
-from engine.config.keys import Key, Kind
+from engine.config.key import Key, Kind
 from probe.schema.vocabulary import Tier
 
 AUTO = "auto"
@@ -133,7 +133,10 @@ def _text(key: Key, raw: Any) -> Any:
 
 def _choice(key: Key, raw: Any) -> Any:
     by_lower = {choice.lower(): choice for choice in key.choices}
-    return by_lower.get(raw.strip().lower(), _WRONG) if isinstance(raw, str) else _WRONG
+    word = by_lower.get(raw.strip().lower()) if isinstance(raw, str) else None
+    if word is None:
+        return _WRONG
+    return key.members(word) if key.members else word
 
 
 def _dtype(key: Key, raw: Any) -> Any:

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from engine.config.keys import KEYS, Kind
+from engine.config.key import Kind
+from engine.config.keys import KEYS
 from engine.config.paths import put
 from engine.config.policies import Config, ScaleRule
 from engine.config.values import TIER_NAMES
