@@ -3,6 +3,7 @@
 from engine.engine import Engine
 from engine.facts import Observer
 from engine.initialize import initialize
+from engine.remarks import annotate, log
 from engine.sharded_init import sharded_init
 
-__all__ = ["Engine", "Observer", "initialize", "sharded_init"]
+__all__ = ["Engine", "Observer", "annotate", "initialize", "log", "sharded_init"]

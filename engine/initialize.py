@@ -1,5 +1,6 @@
 """`initialize`: from a model and a configuration to an engine, with DeepSpeed's signature and result."""
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -8,9 +9,11 @@ from torch.optim import Optimizer
 from torch.utils.data import DataLoader, Dataset
 from torch.utils.data.distributed import DistributedSampler
 
+from engine.attach import attach
 from engine.collectives import Collectives, meet
 from engine.config.facts import ModelFacts, ScriptFacts
-from engine.config.load import Source, load_config
+from engine.config.flags import FlagOverrides
+from engine.config.load import Source, read_config
 from engine.config.policies import Config
 from engine.engine import Engine
 from engine.facts import Silence
@@ -18,12 +21,14 @@ from engine.loss_scale import LossScaler
 from engine.optimizers import build_optimizer
 from engine.partition import Member
 from engine.precision import cast_buffers
+from engine.recording import current
 from engine.schedules import build_schedule
 from engine.sharded_init import collectives_of, leave_meta_device, whole_shape
 from engine.stages import Setting, build_stage
 from engine.tracing import PhaseClock
 from engine.update import Update
 from probe.errors import UsageError
+from probe.schema.handover import Handover
 from probe.schema.vocabulary import Phase
 
 Groups = Iterable[Parameter] | Iterable[dict[str, Any]]
@@ -62,9 +67,12 @@ def initialize(
     if collectives is None:
         collectives = Collectives(meeting, clock=clock, observer=Silence())
     collectives.clock = clock
-    chosen = load_config(
-        _source(args, config, config_params),
+    chosen = _choose(
+        args,
+        config,
+        config_params,
         world_size=collectives.world,
+        rank=collectives.rank,
         model_facts=_facts(model),
         script_facts=ScriptFacts(
             own_optimizer=optimizer is not None, own_schedule=lr_scheduler is not None
@@ -112,6 +120,7 @@ def initialize(
     loader = None
     if training_data is not None:
         loader = TimedLoader(engine, training_data, collate_fn)
+    attach(engine, members)
     clock.turn_over()
     return engine, built, loader, schedule
 
@@ -152,6 +161,39 @@ class TimedLoader:
                 except StopIteration:
                     return
             yield batch
+
+
+def _choose(
+    args: Any,
+    config: Source | None,
+    config_params: Source | None,
+    *,
+    world_size: int,
+    rank: int,
+    model_facts: ModelFacts,
+    script_facts: ScriptFacts,
+) -> Config:
+    """The script's configuration, with what the command line says in its place or on top."""
+    session = current()
+    handover = session.handover if session is not None else Handover()
+    given = handover.flags.given()
+    if handover.config_path is not None:
+        source: Source = handover.config_path
+    elif given and all(each is None for each in (config, config_params, args)):
+        source = {}
+    else:
+        source = _source(args, config, config_params)
+    loaded = read_config(
+        source,
+        world_size=world_size,
+        model_facts=model_facts,
+        script_facts=script_facts,
+        flags=FlagOverrides.from_mapping(given) if given else None,
+    )
+    if rank == 0:
+        for sentence in loaded.overrides:
+            print(f"probe: {sentence}", file=sys.stderr)
+    return loaded.config
 
 
 def _source(args: Any, config: Source | None, config_params: Source | None) -> Source:

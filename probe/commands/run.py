@@ -209,5 +209,11 @@ def _print_end(run_dir: Path, first_failed: int | None) -> None:
     events = run.table(EVENTS, columns=["rank", "kind", "step", "message"]).table.to_pylist()
     causes = [row for row in events if row["kind"] == EventKind.EXCEPTION]
     first = [row for row in causes if row["rank"] == first_failed] or causes
-    view = run_end(run, tell(run).headline, cause=first[0]["message"] if first else None)
+    stopped = [row for row in events if row["kind"] == EventKind.RECORDING_STOPPED]
+    view = run_end(
+        run,
+        tell(run).headline,
+        cause=first[0]["message"] if first else None,
+        recording_stopped=stopped[0]["message"] if stopped else None,
+    )
     print_plainly(make_console(stderr=True), view)

@@ -16,8 +16,13 @@ NO_ENGINE = (
 )
 
 
-def run_end(run: Run, headline: Headline, *, cause: str | None) -> RenderableType:
-    """The end of a run in a few lines; `cause` is what the first rank that failed said."""
+def run_end(
+    run: Run, headline: Headline, *, cause: str | None, recording_stopped: str | None
+) -> RenderableType:
+    """The end of a run in a few lines.
+
+    `cause` is what the first rank that failed said, `recording_stopped` why rows are missing.
+    """
     status = Text(run.verdict.status, style=STATUS_STYLE[run.verdict.status])
     name = printable(run.name)
     title = Text.assemble("\n", (name, "bold"), "  ", status, "  ", overflow="fold")
@@ -25,9 +30,12 @@ def run_end(run: Run, headline: Headline, *, cause: str | None) -> RenderableTyp
     parts: list[RenderableType] = [title]
     if cause:
         parts.append(Text(printable(cause, limit=LONGEST_TEXT), style="red", overflow="fold"))
+    if recording_stopped:
+        what = f"The recording stopped early: {printable(recording_stopped, limit=LONGEST_TEXT)}"
+        parts.append(Text(what, style="yellow", overflow="fold"))
     if headline.recorded_steps:
         parts.append(facts_grid([*figures(run.manifest, headline)]))
-    elif not run.manifest.lost:
+    elif recording_stopped is None:
         parts.append(Text(NO_ENGINE, style="yellow"))
     parts.append(Text(f"look further  probe show {name}", style="dim", overflow="fold"))
     return Group(*parts)
