@@ -6,7 +6,15 @@ import pytest
 
 from engine.config.facts import ScriptFacts
 from engine.config.load import load_config, read_config
-from engine.config.policies import AtMinimum, Config, OffloadPolicy, ScaleRule, ZeroPolicy
+from engine.config.policies import (
+    AtMinimum,
+    Config,
+    LossScalePolicy,
+    OffloadPolicy,
+    PrecisionPolicy,
+    ScaleRule,
+    ZeroPolicy,
+)
 from probe.errors import ConfigError
 from probe.schema.vocabulary import Precision, Tier
 
@@ -402,6 +410,16 @@ def test_each_way_to_ask_for_a_precision(
     assert policy.precision is precision
     assert (scale.rule, scale.static_scale) == (rule, static)
     assert (scale.window_steps, scale.hysteresis) == (window, hysteresis)
+
+
+def test_a_static_scale_has_no_minimum_to_start_above() -> None:
+    scale = {"enabled": True, "loss_scale": 2, "initial_scale_power": 2, "min_loss_scale": 8}
+    assert load_config({"fp16": scale}, world_size=1).precision.loss_scale.static_scale == 2
+
+
+def test_the_scale_rule_of_a_config_made_by_hand_is_kept() -> None:
+    policy = PrecisionPolicy(precision=Precision.AMP_FP16, loss_scale=LossScalePolicy())
+    assert load_config(Config(precision=policy), world_size=1).precision == policy
 
 
 def test_amp_levels_are_explained() -> None:
