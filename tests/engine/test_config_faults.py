@@ -467,6 +467,19 @@ def test_an_optimizer_of_the_script_hides_faults_of_the_block_it_replaces() -> N
     assert config.optimizer is None
 
 
+def test_the_old_switches_for_offload_are_devices() -> None:
+    loaded = read_config(
+        {"train_batch_size": 1, **zero(stage=3, cpu_offload=True, cpu_offload_param=False)},
+        world_size=1,
+    )
+    assert loaded.config.offload_optimizer.tier is Tier.HOST
+    assert loaded.config.offload_params.tier is Tier.DEVICE
+    assert loaded.notes == (
+        "zero_optimization.cpu_offload true is read as"
+        ' zero_optimization.offload_optimizer.device "cpu"',
+    )
+
+
 @pytest.mark.parametrize(("raw", "stage"), [(True, 1), (False, 0)])
 def test_the_old_switch_for_zero_is_a_stage(raw: bool, stage: int) -> None:
     loaded = read_config({"zero_optimization": raw}, world_size=1)

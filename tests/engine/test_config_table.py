@@ -16,7 +16,7 @@ import engine.config
 from engine import schedules
 from engine.config.foreign import FOREIGN
 from engine.config.key import Kind
-from engine.config.keys import ALIASES, KEYS
+from engine.config.keys import ALIASES, KEYS, OLD_SWITCHES
 from engine.config.load import load_config, read_config
 from engine.config.optimizer_block import OPTIMIZERS
 from engine.config.policies import (
@@ -203,7 +203,9 @@ scraps = st.one_of(
 def anything(draw):
     """Blocks with some known keys, some unknown, and any values."""
     blocks: dict = {}
-    paths = st.sampled_from([*KEYS, *FOREIGN, *ALIASES, "optimizer.params", "scheduler.params"])
+    paths = st.sampled_from(
+        [*KEYS, *FOREIGN, *ALIASES, *OLD_SWITCHES, "optimizer.params", "scheduler.params"]
+    )
     for path in draw(st.lists(paths | st.text(max_size=8), max_size=8)):
         inner = blocks
         *parents, leaf = path.split(".")
