@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import engine.config
@@ -179,6 +179,7 @@ configs = st.builds(
 )
 
 
+@settings(deadline=None)
 @given(config=configs)
 def test_a_config_written_as_json_is_read_as_itself(config: Config) -> None:
     blocks = json.loads(json.dumps(to_deepspeed(config)))
@@ -217,6 +218,7 @@ def anything(draw):
     return blocks
 
 
+@settings(deadline=None)
 @given(blocks=anything(), world_size=st.integers(1, 5))
 def test_any_blocks_are_a_config_or_a_config_error(blocks: dict, world_size: int) -> None:
     try:
@@ -241,6 +243,7 @@ WRONG = {
 }
 
 
+@settings(deadline=None)
 @given(paths=st.sets(st.sampled_from(sorted(WRONG)), min_size=1, max_size=6))
 def test_every_fault_put_in_is_in_the_message(paths: set[str]) -> None:
     blocks: dict = {}
