@@ -73,7 +73,10 @@ LAUNCH = frozenset(
 """Keys beside the plugin that concern the same."""
 
 OTHER_ENGINES = ("fsdp_config", "megatron_lm_config", "parallelism_config")
-PLAIN = ("NO", "MULTI_GPU", "MULTI_CPU", "DEEPSPEED")
+DTYPE_BLOCKS = ("fp16", "bf16")
+PLAIN = ("NO", "FALSE", "MULTI_GPU", "MULTI_CPU", "DEEPSPEED")
+"""Ways to start processes that say nothing of another engine; YAML reads a bare NO as false."""
+
 KNOWN = (
     LAUNCH
     | set(OTHER_ENGINES)
@@ -168,13 +171,15 @@ def _read_plugin(read: Accelerate, plugin: Any) -> None:
 
 
 def _read_precision(read: Accelerate, raw: Any) -> None:
-    word = "no" if raw is False or raw is None else str(raw).lower()  # YAML reads `no` as false
-    if word in ("fp16", "bf16"):
-        read.mixed_precision = word
-        if read.config_file is None:
-            read.blocks[word] = {"enabled": True}
-    elif word != "no":
+    if raw is None:
+        return
+    word = "no" if raw is False else str(raw).lower()  # YAML reads `no` as false
+    if word not in ("no", *DTYPE_BLOCKS):
         read.faults.append(f"mixed_precision {shown(raw)} is not here: no, fp16 or bf16")
+        return
+    read.mixed_precision = word
+    if word != "no" and read.config_file is None:
+        read.blocks[word] = {"enabled": True}
 
 
 def _merge_one(read: Accelerate, blocks: dict[str, Any], path: str, value: Any) -> None:
@@ -195,21 +200,19 @@ def _merge_one(read: Accelerate, blocks: dict[str, Any], path: str, value: Any) 
 
 
 def _merge_precision(read: Accelerate, blocks: dict[str, Any], word: str) -> None:
-    """mixed_precision turns its block on, and must not meet the other one turned on."""
-    other = "bf16" if word == "fp16" else "fp16"
-    for name, value in ((word, True), (other, False)):
-        block = blocks.get(name)
-        if block is None:
-            if value:
-                blocks[name] = {"enabled": True}
-        elif isinstance(block, Mapping):
-            enabled = block.get("enabled")
-            if enabled == AUTO or (enabled is None and value):
-                blocks[name] = {**block, "enabled": value}
-            elif str(enabled).lower() == str(not value).lower():
-                read.faults.append(
-                    f"mixed_precision is {word}, but {name}.enabled is {shown(enabled)} in {FILE}"
-                )
+    """mixed_precision fills "auto", turns its own block on, and must not meet the other one on."""
+    for name in DTYPE_BLOCKS:
+        block = blocks.get(name, {})
+        if not isinstance(block, Mapping):
+            continue  # the file's own fault, named when it is read
+        wanted = name == word
+        enabled = block.get("enabled")
+        if enabled == AUTO or (enabled is None and wanted):
+            blocks[name] = {**block, "enabled": wanted}
+        elif word != "no" and str(enabled).lower() == str(not wanted).lower():
+            read.faults.append(
+                f"mixed_precision is {word}, but {name}.enabled is {shown(enabled)} in {FILE}"
+            )
 
 
 def beside(yaml_path: Path, name: str) -> Path:

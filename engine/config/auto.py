@@ -112,7 +112,7 @@ def _schedule_facts(reading: Reading, script: ScriptFacts) -> dict[str, Any]:
     rate = reading.values.get("optimizer.params", {}).get("lr", script.learning_rate)
     return {
         "warmup_min_lr": 0.0,
-        "warmup_max_lr": None if rate == AUTO else rate,
+        "warmup_max_lr": rate,
         "warmup_num_steps": script.warmup_steps,
         "total_num_steps": script.total_steps,
     }

@@ -4,12 +4,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from engine.config.foreign import FOREIGN
-from engine.config.keys import ALIASES, BLOCKS, FREE, KEYS, ZERO
+from engine.config.key import Key, Kind
+from engine.config.keys import ALIASES, BLOCKS, FREE, KEYS, OLD_SWITCHES, ZERO
 from engine.config.nearest import nearest
 from engine.config.reading import Reading
 from engine.config.values import AUTO, WrongValueError, parsed, shown
 
-KNOWN = (*KEYS, *FOREIGN, *FREE, *BLOCKS, *ALIASES)
+KNOWN = (*KEYS, *FOREIGN, *FREE, *BLOCKS, *ALIASES, *OLD_SWITCHES)
 
 
 def read_blocks(reading: Reading, blocks: Mapping[Any, Any], prefix: str = "") -> None:
@@ -26,6 +27,8 @@ def read_blocks(reading: Reading, blocks: Mapping[Any, Any], prefix: str = "") -
             _read_free_block(reading, path, raw)
         elif path in FOREIGN:
             _read_foreign(reading, path, raw)
+        elif path in OLD_SWITCHES:
+            _read_old_switch(reading, path, raw)
         elif path == ZERO and isinstance(raw, bool):
             reading.values[f"{ZERO}.stage"] = int(raw)
             reading.notes.append(f"{ZERO} {shown(raw)} is read as stage {int(raw)}")
@@ -67,6 +70,18 @@ def _read_foreign(reading: Reading, path: str, raw: Any) -> None:
         return
     sentence = f"{path} {shown(raw)} is not here: {key.instead}"
     (reading.faults if key.changes_result else reading.notes).append(sentence)
+
+
+def _read_old_switch(reading: Reading, path: str, raw: Any) -> None:
+    key = Key(path=path, kind=Kind.BOOL, lands="")
+    try:
+        on = parsed(key, raw)
+    except WrongValueError as error:
+        reading.faults.append(str(error))
+        return
+    if on:
+        reading.notes.append(f'{path} true is read as {OLD_SWITCHES[path]} "cpu"')
+        _read_value(reading, OLD_SWITCHES[path], "cpu")
 
 
 def _unknown(path: str) -> str:

@@ -135,6 +135,7 @@ FOREIGN: Mapping[str, Foreign] = {
             f"{OFFLOAD_OPTIMIZER}.fast_init",
             f"{OFFLOAD_OPTIMIZER}.super_offload",
             "zero_force_ds_cpu_optimizer",
+            f"{ZERO}.cpu_offload_use_pin_memory",
             quiet_at=(False, True),
         ),
         *_harmless(

@@ -405,16 +405,30 @@ FREE = {"optimizer.params": "(optimizer.params)", "scheduler.params": "(schedule
 
 ALIASES = {
     "bfloat16": "bf16",
-    f"{ZERO}.prefetch_bucket_size": f"{ZERO}.stage3_prefetch_bucket_size",
-    f"{ZERO}.param_persistence_threshold": f"{ZERO}.stage3_param_persistence_threshold",
-    f"{ZERO}.max_live_parameters": f"{ZERO}.stage3_max_live_parameters",
-    f"{ZERO}.gather_16bit_weights_on_model_save": (
-        f"{ZERO}.stage3_gather_16bit_weights_on_model_save"
-    ),
+    **{
+        f"{ZERO}.{name}": f"{ZERO}.stage3_{name}"
+        for name in (
+            "prefetch_bucket_size",
+            "param_persistence_threshold",
+            "model_persistence_threshold",
+            "max_live_parameters",
+            "max_reuse_distance",
+            "gather_16bit_weights_on_model_save",
+            "module_granularity_threshold",
+            "use_all_reduce_for_fetch_params",
+            "allgather_sequential",
+        )
+    },
     f"{ZERO}.stage3_gather_fp16_weights_on_model_save": (
         f"{ZERO}.stage3_gather_16bit_weights_on_model_save"
     ),
 }
 """Other names that DeepSpeed has, or had, for the same thing."""
+
+OLD_SWITCHES = {
+    f"{ZERO}.cpu_offload": f"{OFFLOAD_OPTIMIZER}.device",
+    f"{ZERO}.cpu_offload_param": f"{OFFLOAD_PARAM}.device",
+}
+"""Switches of an older DeepSpeed: true is the device cpu."""
 
 BLOCKS = {path.rsplit(".", 1)[0] for path in (*KEYS, *FREE) if "." in path} | {ZERO}

@@ -7,7 +7,7 @@ import math
 
 from engine.config.foreign import FOREIGN, Foreign
 from engine.config.key import Key
-from engine.config.keys import ALIASES, FREE, KEYS
+from engine.config.keys import ALIASES, FREE, KEYS, OLD_SWITCHES
 from engine.config.values import shown
 
 HEAD = "| key | default | meaning | status |\n|---|---|---|---|\n"
@@ -21,6 +21,10 @@ def markdown() -> str:
         for path, lands in FREE.items()
     ]
     rows += [_row([path], "–", "–", f"taken as `{name}`") for path, name in ALIASES.items()]
+    rows += [
+        _row([path], "false", "an older name", f'taken as `{name}` "cpu"')
+        for path, name in OLD_SWITCHES.items()
+    ]
     together: dict[tuple[str, str], list[str]] = {}
     for key in FOREIGN.values():
         together.setdefault((key.instead, _absence(key)), []).append(key.path)

@@ -6,7 +6,15 @@ import pytest
 
 from engine.config.facts import ScriptFacts
 from engine.config.load import load_config, read_config
-from engine.config.policies import AtMinimum, Config, OffloadPolicy, ScaleRule, ZeroPolicy
+from engine.config.policies import (
+    AtMinimum,
+    Config,
+    LossScalePolicy,
+    OffloadPolicy,
+    PrecisionPolicy,
+    ScaleRule,
+    ZeroPolicy,
+)
 from probe.errors import ConfigError
 from probe.schema.vocabulary import Precision, Tier
 
@@ -404,6 +412,16 @@ def test_each_way_to_ask_for_a_precision(
     assert (scale.window_steps, scale.hysteresis) == (window, hysteresis)
 
 
+def test_a_static_scale_has_no_minimum_to_start_above() -> None:
+    scale = {"enabled": True, "loss_scale": 2, "initial_scale_power": 2, "min_loss_scale": 8}
+    assert load_config({"fp16": scale}, world_size=1).precision.loss_scale.static_scale == 2
+
+
+def test_the_scale_rule_of_a_config_made_by_hand_is_kept() -> None:
+    policy = PrecisionPolicy(precision=Precision.AMP_FP16, loss_scale=LossScalePolicy())
+    assert load_config(Config(precision=policy), world_size=1).precision == policy
+
+
 def test_amp_levels_are_explained() -> None:
     loaded = read_config({"amp": {"enabled": True, "opt_level": "O2"}}, world_size=1)
     assert loaded.notes[-1] == (
@@ -447,6 +465,19 @@ def test_an_optimizer_of_the_script_hides_faults_of_the_block_it_replaces() -> N
         script_facts=ScriptFacts(own_optimizer=True),
     )
     assert config.optimizer is None
+
+
+def test_the_old_switches_for_offload_are_devices() -> None:
+    loaded = read_config(
+        {"train_batch_size": 1, **zero(stage=3, cpu_offload=True, cpu_offload_param=False)},
+        world_size=1,
+    )
+    assert loaded.config.offload_optimizer.tier is Tier.HOST
+    assert loaded.config.offload_params.tier is Tier.DEVICE
+    assert loaded.notes == (
+        "zero_optimization.cpu_offload true is read as"
+        ' zero_optimization.offload_optimizer.device "cpu"',
+    )
 
 
 @pytest.mark.parametrize(("raw", "stage"), [(True, 1), (False, 0)])

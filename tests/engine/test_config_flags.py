@@ -48,7 +48,8 @@ def test_the_scripts_data_loader_fills_what_nothing_else_says() -> None:
     assert load_config(auto, world_size=2, script_facts=script).batch == BatchPolicy(
         train=30, micro=5, accumulation_steps=3
     )
-    assert load_config({}, world_size=2, script_facts=script).batch.micro == 5
+    from_loader = load_config({}, world_size=2, script_facts=script).batch
+    assert (from_loader.micro, from_loader.accumulation_steps) == (5, 1)
     assert load_config({MICRO: 2}, world_size=2, script_facts=script).batch.micro == 2
 
 

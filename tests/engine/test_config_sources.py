@@ -309,6 +309,27 @@ def test_mixed_precision_fills_auto_in_the_file(tmp_path: Path) -> None:
     assert loaded.config.precision.precision is Precision.BF16
 
 
+@pytest.mark.parametrize(("fp16", "precision"), [("auto", Precision.FP32), (True, Precision.FP16)])
+def test_mixed_precision_no_fills_auto_and_leaves_the_rest(tmp_path, fp16, precision) -> None:
+    loaded = accelerate(
+        tmp_path, "mixed_precision: no\ndistributed_type: NO", fp16={"enabled": fp16}
+    )
+    assert loaded.config.precision.precision is precision
+
+
+def test_both_sides_may_write_the_same_value_differently(tmp_path: Path) -> None:
+    (tmp_path / "ds.json").write_text(
+        '{"gradient_clipping": 1,'
+        ' "zero_optimization": {"stage": "3", "stage3_gather_16bit_weights_on_model_save": "true"}}'
+    )
+    loaded = accelerate(
+        tmp_path,
+        "deepspeed_config: {deepspeed_config_file: ds.json, zero_stage: 3,"
+        " gradient_clipping: 1.0, zero3_save_16bit_model: true}",
+    )
+    assert loaded.config.zero == ZeroPolicy(stage=3, gather_16bit_weights_on_save=True)
+
+
 def test_both_sides_of_an_accelerate_file_must_agree(tmp_path: Path) -> None:
     (tmp_path / "ds.json").write_text(
         json.dumps(

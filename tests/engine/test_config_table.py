@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import engine.config
 from engine import schedules
 from engine.config.foreign import FOREIGN
 from engine.config.key import Kind
-from engine.config.keys import ALIASES, KEYS
+from engine.config.keys import ALIASES, KEYS, OLD_SWITCHES
 from engine.config.load import load_config, read_config
 from engine.config.optimizer_block import OPTIMIZERS
 from engine.config.policies import (
@@ -179,6 +179,7 @@ configs = st.builds(
 )
 
 
+@settings(deadline=None)
 @given(config=configs)
 def test_a_config_written_as_json_is_read_as_itself(config: Config) -> None:
     blocks = json.loads(json.dumps(to_deepspeed(config)))
@@ -203,7 +204,9 @@ scraps = st.one_of(
 def anything(draw):
     """Blocks with some known keys, some unknown, and any values."""
     blocks: dict = {}
-    paths = st.sampled_from([*KEYS, *FOREIGN, *ALIASES, "optimizer.params", "scheduler.params"])
+    paths = st.sampled_from(
+        [*KEYS, *FOREIGN, *ALIASES, *OLD_SWITCHES, "optimizer.params", "scheduler.params"]
+    )
     for path in draw(st.lists(paths | st.text(max_size=8), max_size=8)):
         inner = blocks
         *parents, leaf = path.split(".")
@@ -215,6 +218,7 @@ def anything(draw):
     return blocks
 
 
+@settings(deadline=None)
 @given(blocks=anything(), world_size=st.integers(1, 5))
 def test_any_blocks_are_a_config_or_a_config_error(blocks: dict, world_size: int) -> None:
     try:
@@ -239,6 +243,7 @@ WRONG = {
 }
 
 
+@settings(deadline=None)
 @given(paths=st.sets(st.sampled_from(sorted(WRONG)), min_size=1, max_size=6))
 def test_every_fault_put_in_is_in_the_message(paths: set[str]) -> None:
     blocks: dict = {}

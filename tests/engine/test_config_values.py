@@ -5,7 +5,7 @@ import json
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.config.jsonc import JsonError, parse_json, plain_json
@@ -152,6 +152,7 @@ json_values = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(value=json_values)
 def test_plain_json_is_left_as_it_is(value) -> None:
     text = json.dumps(value)
@@ -159,6 +160,7 @@ def test_plain_json_is_left_as_it_is(value) -> None:
     assert parse_json(text) == (value, [])
 
 
+@settings(deadline=None)
 @given(text=st.text(alphabet='{}[]",:/*#\\ \n1a'))
 def test_any_text_is_json_or_a_json_error(text: str) -> None:
     with contextlib.suppress(JsonError):

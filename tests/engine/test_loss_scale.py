@@ -154,6 +154,7 @@ def test_only_fp16_gradients_are_scaled(precision: Precision) -> None:
     assert scaler.dynamic is scaled
 
 
+@settings(deadline=None)
 @given(policy=policies, history=histories)
 def test_the_scale_stays_a_power_of_two_within_its_bounds(policy, history) -> None:
     scaler = LossScaler(policy)
@@ -167,6 +168,7 @@ def test_the_scale_stays_a_power_of_two_within_its_bounds(policy, history) -> No
         assert scaler.scale <= before if overflowed else scaler.scale >= before
 
 
+@settings(deadline=None)
 @given(policy=policies, before=histories, after=histories)
 def test_a_loaded_scaler_goes_on_as_if_it_had_never_stopped(policy, before, after) -> None:
     whole = LossScaler(policy)
