@@ -54,11 +54,11 @@ OPTIONS = {
     "stage": ("--stage", STAGE),
     "train_batch": ("--train-batch", "train_batch_size"),
     "micro_batch": ("--micro-batch", "train_micro_batch_size_per_gpu"),
-    "accumulation_steps": ("--accumulation", "gradient_accumulation_steps"),
-    "clip_norm": ("--clip-norm", "gradient_clipping"),
+    "accumulation_steps": ("--accumulate", "gradient_accumulation_steps"),
+    "clip_norm": ("--clip", "gradient_clipping"),
     "loss_scale": ("--loss-scale", "fp16.loss_scale"),
-    "offload_optimizer": ("--offload-optimizer", f"{OFFLOAD_OPTIMIZER}.device"),
-    "offload_params": ("--offload-params", f"{OFFLOAD_PARAM}.device"),
+    "offload_optimizer": ("--offload optimizer to", f"{OFFLOAD_OPTIMIZER}.device"),
+    "offload_params": ("--offload params to", f"{OFFLOAD_PARAM}.device"),
     "checkpoint_every_block": ("--checkpoint-blocks", "activation_checkpointing.every_block"),
 }
 """The flags that set one key of the table: how they are typed, and that key."""
@@ -124,7 +124,7 @@ def _key(name: str) -> Key:
             lands="",
         )
     if name == "disk_path":
-        return Key(path="--disk-path", kind=Kind.TEXT, lands="")
+        return Key(path="--offload-path", kind=Kind.TEXT, lands="")
     if name == "learning_rate":
         return Key(path="--lr", kind=Kind.NUMBER, least=0, lands="")
     if name in PARAMETERS:
@@ -159,7 +159,7 @@ def _set_precision(reading: Reading, precision: Precision) -> None:
 def _set_disk_path(reading: Reading, folder: str) -> None:
     for block in (OFFLOAD_OPTIMIZER, OFFLOAD_PARAM):
         if reading.values.get(f"{block}.device") is Tier.DISK:
-            _set(reading, f"--disk-path {written(folder)}", f"{block}.nvme_path", folder)
+            _set(reading, f"--offload-path {written(folder)}", f"{block}.nvme_path", folder)
 
 
 def _set_parameter(reading: Reading, option: str, path: str, value: float) -> None:

@@ -70,7 +70,7 @@ def test_the_scripts_data_loader_fills_what_nothing_else_says() -> None:
             {"accumulation_steps": 2},
             (64, 16, 2),
             (
-                "--accumulation 2 overrides gradient_accumulation_steps 4",
+                "--accumulate 2 overrides gradient_accumulation_steps 4",
                 "train_micro_batch_size_per_gpu 8 becomes 16 to fit",
             ),
         ),
@@ -80,7 +80,7 @@ def test_the_scripts_data_loader_fills_what_nothing_else_says() -> None:
             (2, 1, 1),
             (
                 "--micro-batch 1 overrides train_micro_batch_size_per_gpu 8",
-                "--accumulation 1 overrides gradient_accumulation_steps 4",
+                "--accumulate 1 overrides gradient_accumulation_steps 4",
                 "train_batch_size 64 becomes 2 to fit",
             ),
         ),
