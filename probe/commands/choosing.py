@@ -74,7 +74,7 @@ def complete_run(ctx: click.Context, param: click.Parameter, start: str) -> list
 
     runs_dir = Path(ctx.params.get("runs_dir") or DEFAULT_RUNS_DIR)
     names = sorted((path.name for path in run_paths(runs_dir)), reverse=True)
-    # The shell puts a name into the line as it is: nothing is offered that it would not take as one.
+    # The shell takes what is offered as it is, so that a name must need no quotes.
     plain = [LATEST, *(name for name in names if shlex.quote(name) == name)]
     fitting = [name for name in plain if name.startswith(start)]
     if not fitting or "/" in start or start == ".":
