@@ -22,13 +22,7 @@ ROOMS: dict[str, set[str]] = {
     "probe.export": {"probe.schema", "probe.read"},
     "probe.analyse": {"probe.schema", "probe.read"},
     "probe.figures": {"probe.analyse"},
-    "probe.text": {
-        "probe.schema",
-        "probe.read",
-        "probe.seal",
-        "probe.export",
-        "probe.analyse",
-    },
+    "probe.text": {"probe.schema", "probe.read", "probe.seal", "probe.export", "probe.analyse"},
     "probe.launch": {"probe"},
     "probe.commands": {"probe"},
     "probe.__main__": {"probe"},
@@ -37,7 +31,7 @@ ROOMS: dict[str, set[str]] = {
     "app": {"probe.read", "probe.analyse", "probe.figures"},
 }
 HEAVY: dict[str, set[str]] = {
-    "pyarrow": {"probe.read", "probe.seal", "probe.export", "probe.analyse", "probe.commands"},
+    "pyarrow": {"probe.read", "probe.seal", "probe.export", "probe.analyse"},
     "pandas": {"probe.read", "probe.analyse"},
     "numpy": {"probe.read", "probe.analyse", "probe.figures"},
     "plotly": {"probe.figures"},
@@ -155,6 +149,7 @@ def loaded_by(code: str) -> set[str]:
         ("import probe.read.discovery", {"pandas", "pyarrow", "torch", "plotly"}),
         ("import probe.read.run", {"torch", "plotly", "streamlit", "rich"}),
         ("import probe.seal", {"torch", "plotly", "streamlit"}),
+        ("import probe.commands.run", {"rich", "pandas", "pyarrow", "torch"}),
         ("import engine.config.policies", {"torch", "pandas", "pyarrow"}),
     ],
 )
