@@ -114,8 +114,10 @@ def test_every_verb_and_every_option_is_explained(verb: str) -> None:
             assert parameter.make_metavar(click.Context(command)).strip("[]") in out
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_the_example_of_a_verb_is_a_call_that_works(probe, make_run: MakeRun, verb: str) -> None:
+@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "run"])
+def test_the_example_of_a_verb_that_reads_is_a_call_that_works(
+    probe, make_run: MakeRun, verb: str
+) -> None:
     make_run("demo")
     out = probe(verb, "--help").out
     (example,) = [line.split("Example: ")[1] for line in out.splitlines() if "Example: " in line]
