@@ -137,7 +137,8 @@ def figures(manifest: Manifest, headline: Headline) -> Iterator[tuple[str, str]]
         wall = format_duration(headline.median_wall_ns)
         yield "step time", f"{wall} on the slowest rank (median of {over} steps)"
     if headline.last_loss is not None:
-        yield "last loss", f"{format_number(headline.last_loss)} in step {headline.last_loss_step}"
+        step = format_exact(headline.last_loss_step)
+        yield "last loss", f"{format_number(headline.last_loss)} in step {step}"
     if headline.loss_scale is not None:
         yield "loss scale", format_number(headline.loss_scale)
     yield "device peak", _peak(headline.peak_device)
@@ -164,6 +165,8 @@ def facts_grid(facts: Sequence[tuple[str, str]]) -> Table:
 
 def _tables(table_rows: Mapping[str, int]) -> list[Text]:
     rows = [(f"{name:<{_NAMES}}", format_exact(rows)) for name, rows in table_rows.items() if rows]
+    if not rows:
+        return [Text("No table has rows.")]
     heading = (f"{'table':<{_NAMES}}", "rows")
     return with_heading(align([heading, *rows], right=(1,)), "dim")
 
