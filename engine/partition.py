@@ -113,13 +113,6 @@ class Layout:
             if slot.start < owned.stop and slot.stop > owned.start
         ]
 
-    def member_at(self, position: int) -> Member | None:
-        """Whose element stands at `position` of the full bucket; None in the padding."""
-        for slot in self.slots:
-            if slot.start <= position < slot.stop:
-                return slot.member
-        return None
-
 
 def lay_out(block: str, members: Iterable[Member], world: int) -> Layout:
     """Place the members side by side, ordered by optimizer group and then as they came."""

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
-from engine.partition import Layout, Member, Span
+from engine.partition import Layout, Span
 
 
 @dataclass(kw_only=True, eq=False)
@@ -51,10 +51,6 @@ class Segment:
             target=None if self.target is None else self.target[start:stop],
             spans=tuple(spans),
         )
-
-    def member_at(self, position: int) -> Member:
-        """Whose element stands at `position`."""
-        return next(span.member for span in self.spans if span.start <= position < span.stop)
 
 
 def segments_of(
