@@ -165,8 +165,6 @@ def refused() -> list[str]:
             engine.initialize(model=model, optimizer=make(list(model.parameters())), config=config(1))
         except OptimizerNotElementwiseError as error:
             told.append(str(error))
-    trainer = start(config(1), optimizer=Signed) if False else None
-    del trainer
     model = make_odd()
     trainer, *_ = engine.initialize(
         model=model, optimizer=Signed(model.parameters(), lr=0.01), config=config(1)
