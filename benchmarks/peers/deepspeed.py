@@ -1,4 +1,4 @@
-"""DeepSpeed 0.19.8, on this machine's CPU through gloo, with its own defaults per stage."""
+"""DeepSpeed 0.19.8, on the CPU through gloo: its defaults, but for what makes it faster here."""
 
 import logging
 import os
@@ -14,6 +14,12 @@ os.environ.setdefault("DS_ACCELERATOR", "cpu")
 
 import deepspeed  # noqa: E402  (it reads DS_ACCELERATOR when it is imported)
 from deepspeed.utils import logger  # noqa: E402
+
+FASTER_HERE = {
+    1: {"reduce_bucket_size": 5_000_000, "allgather_bucket_size": 5_000_000},
+    2: {"reduce_bucket_size": 5_000_000, "allgather_bucket_size": 5_000_000},
+}
+"""Smaller buckets take 3 to 5 % off stages 1 and 2; nothing else tried helped: see NOTES.md."""
 
 
 class DeepSpeed:
@@ -44,6 +50,7 @@ def build(model: GPT, setting: Setting) -> ScaledContestant:
     """Hand the model to DeepSpeed."""
     logger.setLevel(logging.ERROR)
     config = zero_config(setting)
+    config["zero_optimization"] |= FASTER_HERE.get(setting.stage, {})
     engine, *_ = deepspeed.initialize(
         model=model, model_parameters=model.parameters(), config=config
     )
