@@ -39,18 +39,18 @@ def main(arguments: list[str] | None = None) -> int:
             )
             names = options.contestants or ["zeroprobe", "deepspeed", MATCHING_PEER[stage], "bound"]
             try:
-                records = race(names, setting, plan, _progress(f"{precision} stage {stage}"))
+                finished = race(names, setting, plan, _progress(f"{precision} stage {stage}"))
             except ContestantError as error:
                 print(f"\r\033[K{precision}, stage {stage}: {error}\n", flush=True)
                 failed = True
                 continue
-            sections.append(render(setting, records))
+            sections.append(render(finished))
             print(f"\r\033[K{sections[-1]}\n" if sys.stderr.isatty() else f"{sections[-1]}\n")
             sys.stdout.flush()
             if options.into is not None:
                 options.into.mkdir(parents=True, exist_ok=True)
                 name = f"{precision}_stage{stage}_{options.ranks}ranks.json"
-                document = {"machine": describe_machine()} | to_json(setting, plan, records)
+                document = {"machine": describe_machine()} | to_json(finished)
                 (options.into / name).write_text(json.dumps(document, indent=1) + "\n")
     if options.into is not None:
         _write_markdown(options.into / f"speed_{options.ranks}ranks.md", sections)

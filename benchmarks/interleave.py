@@ -8,9 +8,11 @@ step is not measured: it pays for caches that the others have filled.
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from benchmarks.machine import BusyClock
 from benchmarks.setting import Setting
 from benchmarks.team import Team
 from benchmarks.worker import Memory, Turn
@@ -35,6 +37,8 @@ class Record:
     contestant: str
     rounds_ns: tuple[tuple[int, ...], ...]
     """Step times, grouped by round. A step ends when its last rank has ended it."""
+    cpu_rounds_ns: tuple[tuple[int, ...], ...]
+    """Processor time of a step, of the rank that used most; a busy machine hardly changes it."""
     losses: tuple[float, ...]
     """Mean over ranks, from the very first step on."""
     parts_ns: dict[str, tuple[int, ...]]
@@ -44,9 +48,18 @@ class Record:
     """Largest over ranks."""
 
 
-def race(
-    contestants: Sequence[str], setting: Setting, plan: Plan, progress: Progress
-) -> dict[str, Record]:
+@dataclass(frozen=True, kw_only=True)
+class Race:
+    """What came of one race."""
+
+    setting: Setting
+    plan: Plan
+    records: dict[str, Record]
+    others_share: float
+    """How much of the machine went to processes that were not racing, while the race was on."""
+
+
+def race(contestants: Sequence[str], setting: Setting, plan: Plan, progress: Progress) -> Race:
     """Run the contestants against each other in one setting."""
     with TemporaryDirectory(prefix="race_") as folder, ExitStack() as stack:
         teams: dict[str, Team] = {}
@@ -60,12 +73,19 @@ def race(
             turns[name].append(team.take_turn(plan.warmup_steps))
             team.settle()
         order = list(contestants)
+        clock = BusyClock()
         for number in range(plan.rounds):
             for name in order:
                 progress(f"round {number + 1} of {plan.rounds}: {name}")
                 turns[name].append(teams[name].take_turn(1 + plan.turn_steps))
             order.reverse()
-        return {name: _record(name, turns[name], teams[name].finish()) for name in contestants}
+        others_share = clock.others_share()
+        return Race(
+            setting=setting,
+            plan=plan,
+            records={name: _record(name, turns[name], teams[name].finish()) for name in teams},
+            others_share=others_share,
+        )
 
 
 def _record(contestant: str, turns: list[list[Turn]], memory: list[Memory]) -> Record:
@@ -79,7 +99,8 @@ def _record(contestant: str, turns: list[list[Turn]], memory: list[Memory]) -> R
     return Record(
         contestant=contestant,
         rounds_ns=tuple(_step_times_ns(turn) for turn in measured),
-        losses=tuple(loss for turn in (warmup, *measured) for loss in _mean_losses(turn)),
+        cpu_rounds_ns=tuple(_cpu_times_ns(turn) for turn in measured),
+        losses=tuple(loss for turn in (warmup, *measured) for loss in mean_losses(turn)),
         parts_ns={part: tuple(times) for part, times in parts.items()},
         base_bytes=max(rank.base_bytes for rank in memory),
         peak_bytes=max(rank.peak_bytes for rank in memory),
@@ -88,9 +109,15 @@ def _record(contestant: str, turns: list[list[Turn]], memory: list[Memory]) -> R
 
 def _step_times_ns(turn: list[Turn]) -> tuple[int, ...]:
     ends = [max(by_rank) for by_rank in zip(*(rank.end_ns for rank in turn), strict=True)]
-    return tuple(after - before for before, after in zip(ends, ends[1:], strict=False))
+    return tuple(after - before for before, after in pairwise(ends))
 
 
-def _mean_losses(turn: list[Turn]) -> list[float]:
+def _cpu_times_ns(turn: list[Turn]) -> tuple[int, ...]:
+    by_rank = ([after - before for before, after in pairwise(rank.cpu_ns)] for rank in turn)
+    return tuple(max(step) for step in zip(*by_rank, strict=True))
+
+
+def mean_losses(turn: list[Turn]) -> list[float]:
+    """Return the loss of each step, averaged over ranks."""
     by_step = zip(*(rank.losses for rank in turn), strict=True)
     return [sum(by_rank) / len(by_rank) for by_rank in by_step]

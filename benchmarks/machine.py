@@ -1,10 +1,13 @@
-"""On what a figure was measured: processor, memory, versions, date."""
+"""On what a figure was measured: processor, memory, versions, date, and who else was there."""
 
 import os
 import platform
 from datetime import date
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from time import perf_counter
+
+import psutil
 
 PACKAGES = ("torch", "deepspeed", "numpy")
 
@@ -36,3 +39,33 @@ def _version(package: str) -> str:
         return version(package)
     except PackageNotFoundError:
         return "not installed"
+
+
+class BusyClock:
+    """Measures how much of the machine other processes took since it was made.
+
+    Ours are this process and its children, so the clock must be read while they still live.
+    """
+
+    def __init__(self) -> None:
+        self._began_s = perf_counter()
+        self._busy_s = _busy_s()
+        self._ours_s = _ours_s()
+
+    def others_share(self) -> float:
+        """Return the share of all cores' time, from 0 to 1."""
+        elapsed_s = perf_counter() - self._began_s
+        ours_s = _ours_s() - self._ours_s
+        others_s = _busy_s() - self._busy_s - ours_s
+        return max(0.0, others_s / (elapsed_s * (os.cpu_count() or 1)))
+
+
+def _busy_s() -> float:
+    times = psutil.cpu_times()
+    return float(sum(times) - times.idle - times.iowait - times.guest - times.guest_nice)
+
+
+def _ours_s() -> float:
+    me = psutil.Process()
+    used = [process.cpu_times() for process in (me, *me.children(recursive=True))]
+    return float(sum(times.user + times.system for times in used))

@@ -3,7 +3,6 @@
 Every contestant is built from the same `Setting`, so a difference in its figures is its own.
 """
 
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -50,7 +49,7 @@ class Setting:
     device: str = "cpu"
     adamw: AdamWSettings = field(default_factory=AdamWSettings)
     initial_scale_power: int = 10
-    """fp16 starts low enough that no step of a speed run overflows: a skipped step is a fast step."""
+    """fp16 starts so low that no step of a speed run overflows: a skipped step is a fast one."""
     scale_window: int = 1000
 
     @property
@@ -82,8 +81,3 @@ def zero_config(setting: Setting) -> dict[str, Any]:
             "loss_scale_window": setting.scale_window,
         }
     return config
-
-
-def local_rank() -> int:
-    """Return this process's rank, as the launcher's environment gives it."""
-    return int(os.environ["RANK"])

@@ -26,6 +26,8 @@ class Summary:
     """Median absolute deviation."""
     p10_ns: float
     p90_ns: float
+    cpu_ns: float
+    """Median processor time of a step."""
     last_loss: float
     base_bytes: int
     peak_bytes: int
@@ -42,6 +44,8 @@ class Ratio:
     value: float
     low: float
     high: float
+    cpu: float
+    """The same ratio of processor times."""
 
 
 def summarise(record: Record) -> Summary:
@@ -56,6 +60,7 @@ def summarise(record: Record) -> Summary:
         mad_ns=median(abs(time - middle) for time in times),
         p10_ns=deciles[0],
         p90_ns=deciles[-1],
+        cpu_ns=median(time for one_round in record.cpu_rounds_ns for time in one_round),
         last_loss=record.losses[-1],
         base_bytes=record.base_bytes,
         peak_bytes=record.peak_bytes,
@@ -75,6 +80,7 @@ def compare(above: Record, below: Record, seed: int = 0) -> Ratio:
         value=_ratio_of_medians(pairs),
         low=drawn[tail],
         high=drawn[-1 - tail],
+        cpu=summarise(above).cpu_ns / summarise(below).cpu_ns,
     )
 
 

@@ -3,13 +3,22 @@
 from dataclasses import asdict
 from typing import Any
 
-from benchmarks.interleave import Plan, Record
+from benchmarks.interleave import Race, Record
 from benchmarks.peers import MATCHING_PEER
 from benchmarks.setting import Setting
 from benchmarks.summary import Ratio, compare, fastest, summarise
 
-HEADINGS = ("contestant", "median ms", "MAD", "p10-p90 ms", "peak MB", "above base", "last loss")
-WIDTHS = (12, 10, 6, 14, 9, 11, 10)
+HEADINGS = (
+    "contestant",
+    "median ms",
+    "MAD",
+    "p10-p90 ms",
+    "CPU ms",
+    "peak MB",
+    "above base",
+    "last loss",
+)
+WIDTHS = (18, 9, 6, 14, 8, 7, 10, 9)
 
 OURS = "zeroprobe"
 BOUND = "bound"
@@ -42,8 +51,9 @@ def title(setting: Setting) -> str:
     )
 
 
-def render(setting: Setting, records: dict[str, Record]) -> str:
+def render(race: Race) -> str:
     """Return the table of one race."""
+    setting, records = race.setting, race.records
     lines = [title(setting), _row(HEADINGS)]
     for record in records.values():
         summary = summarise(record)
@@ -54,6 +64,7 @@ def render(setting: Setting, records: dict[str, Record]) -> str:
                     f"{summary.median_ns / 1e6:.1f}",
                     f"{summary.mad_ns / 1e6:.1f}",
                     f"{summary.p10_ns / 1e6:.1f}-{summary.p90_ns / 1e6:.1f}",
+                    f"{summary.cpu_ns / 1e6:.1f}",
                     f"{summary.peak_bytes / 1e6:.0f}",
                     f"{(summary.peak_bytes - summary.base_bytes) / 1e6:.0f}",
                     "-" if summary.contestant == BOUND else f"{summary.last_loss:.4f}",
@@ -66,17 +77,15 @@ def render(setting: Setting, records: dict[str, Record]) -> str:
             "bound: " + ", ".join(f"{part} {time / 1e6:.1f} ms" for part, time in parts.items())
         )
     lines += [_ratio_line(ratio) for ratio in ratios(records, setting.stage)]
+    lines.append(f"other processes took {race.others_share:.0%} of the machine meanwhile")
     return "\n".join(lines)
 
 
-def to_json(setting: Setting, plan: Plan, records: dict[str, Record]) -> dict[str, Any]:
+def to_json(race: Race) -> dict[str, Any]:
     """Return everything of one race: the setting, the figures, and the raw step times."""
-    return {
-        "setting": asdict(setting),
-        "plan": asdict(plan),
-        "summaries": {name: asdict(summarise(record)) for name, record in records.items()},
-        "ratios": [asdict(ratio) for ratio in ratios(records, setting.stage)],
-        "records": {name: asdict(record) for name, record in records.items()},
+    return asdict(race) | {
+        "summaries": {name: asdict(summarise(record)) for name, record in race.records.items()},
+        "ratios": [asdict(ratio) for ratio in ratios(race.records, race.setting.stage)],
     }
 
 
@@ -88,5 +97,5 @@ def _row(cells: tuple[str, ...]) -> str:
 def _ratio_line(ratio: Ratio) -> str:
     return (
         f"{ratio.above} / {ratio.below}: {ratio.value:.3f}"
-        f"  (95 % interval {ratio.low:.3f} to {ratio.high:.3f})"
+        f"  (95 % interval {ratio.low:.3f} to {ratio.high:.3f}); CPU {ratio.cpu:.3f}"
     )

@@ -84,17 +84,17 @@ class Team:
 
     def _answers(self) -> list[Any]:
         """Collect one answer per rank, in rank order; the first failure ends the wait."""
-        waiting = {worker.connection: worker for worker in self.workers}
+        waiting: dict[object, Worker] = {worker.connection: worker for worker in self.workers}
         answers: dict[int, Any] = {}
         while waiting:
-            ready = wait(list(waiting), timeout=DEADLINE_S)
+            ready = wait([worker.connection for worker in waiting.values()], timeout=DEADLINE_S)
             if not ready:
                 ranks = [worker.seat.rank for worker in waiting.values()]
                 raise ContestantError(
                     f"{self.contestant}: ranks {ranks} said nothing for {DEADLINE_S:.0f} s"
                 )
             for connection in ready:
-                worker = waiting.pop(connection)  # type: ignore[arg-type]
+                worker = waiting.pop(connection)
                 answers[worker.seat.rank] = self._answer(worker)
         return [answers[rank] for rank in sorted(answers)]
 

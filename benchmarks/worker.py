@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import cycle, islice
 from multiprocessing.connection import Connection
 from pathlib import Path
-from time import perf_counter_ns
+from time import perf_counter_ns, process_time_ns
 
 import torch
 from torch import distributed as dist
@@ -19,7 +19,7 @@ from torch import distributed as dist
 from benchmarks.memory import forget_peak, peak_resident_bytes, resident_bytes
 from benchmarks.model import Batch, batches, build_model
 from benchmarks.peers import load_build
-from benchmarks.peers.protocol import Contestant
+from benchmarks.peers.protocol import Contestant, PartedContestant, ScaledContestant
 from benchmarks.setting import Setting
 
 DISTINCT_BATCHES = 64
@@ -47,9 +47,15 @@ class Turn:
 
     end_ns: list[int] = field(default_factory=list)
     """When each step ended on this rank."""
+    cpu_ns: list[int] = field(default_factory=list)
+    """Processor time that this rank's threads had used by then."""
     losses: list[float] = field(default_factory=list)
     parts_ns: list[dict[str, int]] = field(default_factory=list)
     """For each step, how long each part took; empty for contestants without parts."""
+    scales: list[float] = field(default_factory=list)
+    """After each step, the loss scale of the next; empty for contestants that do not show it."""
+    skipped_steps: list[int] = field(default_factory=list)
+    """After each step, how many were skipped so far."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,8 +112,13 @@ def _take_turn(contestant: Contestant, supply: Iterator[Batch], steps: int) -> T
     for batch in islice(supply, steps):
         loss = contestant.step(batch)
         turn.end_ns.append(perf_counter_ns())
+        turn.cpu_ns.append(process_time_ns())
         turn.losses.append(float(loss))
-        turn.parts_ns.append(dict(getattr(contestant, "parts_ns", {})))
+        if isinstance(contestant, PartedContestant):
+            turn.parts_ns.append(dict(contestant.parts_ns))
+        if isinstance(contestant, ScaledContestant):
+            turn.scales.append(contestant.scale)
+            turn.skipped_steps.append(contestant.skipped_steps)
     return turn
 
 

@@ -11,6 +11,7 @@ from benchmarks.peers.protocol import Build
 MODULES = {
     "zeroprobe": "benchmarks.peers.zeroprobe",
     "deepspeed": "benchmarks.peers.deepspeed",
+    "deepspeed_repaired": "benchmarks.peers.deepspeed_repaired",
     "ddp": "benchmarks.peers.ddp",
     "ddp_zero": "benchmarks.peers.ddp_zero",
     "fsdp2": "benchmarks.peers.fsdp2",

@@ -7,13 +7,13 @@ from typing import Any
 from torch import Tensor
 
 from benchmarks.model import GPT, Batch
-from benchmarks.peers.protocol import ScaledContestant
 from benchmarks.setting import Setting, zero_config
+from probe.schema.vocabulary import Precision
 
 os.environ.setdefault("DS_ACCELERATOR", "cpu")
 
-import deepspeed  # noqa: E402  (it reads DS_ACCELERATOR when it is imported)
-from deepspeed.utils import logger  # noqa: E402
+import deepspeed
+from deepspeed.utils import logger
 
 FASTER_HERE = {
     1: {"reduce_bucket_size": 5_000_000, "allgather_bucket_size": 5_000_000},
@@ -25,8 +25,9 @@ FASTER_HERE = {
 class DeepSpeed:
     """A DeepSpeed engine behind the contestants' protocol."""
 
-    def __init__(self, engine: Any) -> None:
+    def __init__(self, engine: Any, setting: Setting) -> None:
         self.engine = engine
+        self.scaled = setting.precision is Precision.FP16
 
     def step(self, batch: Batch) -> Tensor:
         """Forward, backward and step, as DeepSpeed's own scripts do."""
@@ -38,7 +39,7 @@ class DeepSpeed:
     @property
     def scale(self) -> float:
         """The loss scale that the next step will use."""
-        return float(self.engine.optimizer.loss_scale)
+        return float(self.engine.optimizer.loss_scale) if self.scaled else 1.0
 
     @property
     def skipped_steps(self) -> int:
@@ -46,7 +47,7 @@ class DeepSpeed:
         return int(self.engine.skipped_steps)
 
 
-def build(model: GPT, setting: Setting) -> ScaledContestant:
+def build(model: GPT, setting: Setting) -> DeepSpeed:
     """Hand the model to DeepSpeed."""
     logger.setLevel(logging.ERROR)
     config = zero_config(setting)
@@ -54,4 +55,4 @@ def build(model: GPT, setting: Setting) -> ScaledContestant:
     engine, *_ = deepspeed.initialize(
         model=model, model_parameters=model.parameters(), config=config
     )
-    return DeepSpeed(engine)
+    return DeepSpeed(engine, setting)

@@ -1,7 +1,7 @@
 """What a contestant is: something built from a model and a setting that can take a step."""
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from torch import Tensor
 
@@ -17,15 +17,19 @@ class Contestant(Protocol):
         ...
 
 
+@runtime_checkable
 class PartedContestant(Contestant, Protocol):
     """A contestant that also times its parts: the bound."""
 
-    parts_ns: Mapping[str, int]
-    """How long each part of the last step took on this rank."""
+    @property
+    def parts_ns(self) -> Mapping[str, int]:
+        """How long each part of the last step took on this rank."""
+        ...
 
 
+@runtime_checkable
 class ScaledContestant(Contestant, Protocol):
-    """A contestant whose loss scale can be read: the witness and the engine in fp16."""
+    """A contestant whose loss scale can be read: DeepSpeed and the engine; 1 outside fp16."""
 
     @property
     def scale(self) -> float:
