@@ -25,11 +25,9 @@ def describe_machine() -> dict[str, str]:
 
 
 def _processor() -> str:
-    facts = dict(
-        (part.strip() for part in line.split(":", 1))
-        for line in Path("/proc/cpuinfo").read_text().splitlines()
-        if ":" in line
-    )
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    split = [line.partition(":") for line in lines]
+    facts = {name.strip(): value.strip() for name, _, value in split}
     model, family = facts.get("model", "?"), facts.get("cpu family", "?")
     return f"{facts.get('model name', platform.machine())} (family {family}, model {model})"
 
