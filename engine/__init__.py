@@ -1,1 +1,8 @@
 """The instrumented engine: mixed precision and ZeRO 0-3 behind DeepSpeed's call signature."""
+
+from engine.engine import Engine
+from engine.facts import Observer
+from engine.initialize import initialize
+from engine.sharded_init import sharded_init
+
+__all__ = ["Engine", "Observer", "initialize", "sharded_init"]

@@ -1,1 +1,1 @@
-"""One frozen `Config`, whatever the user brought: DeepSpeed JSON, Accelerate YAML, a dict or flags."""
+"""One frozen `Config`, whatever the user brought: a DeepSpeed or Accelerate file, a dict, flags."""

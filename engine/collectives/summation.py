@@ -1,0 +1,78 @@
+"""The arithmetic of a reduction: the mean of what the ranks contributed, and who brought a bad value.
+
+Contributions are added in fp32 and in the order of ranks, whatever their own type: rounded once at the
+end, and the same on every run. The work goes tile by tile, so that a tile is still in the cache when it
+is checked for values that are no numbers; the origin of one is only looked for once there is one.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from probe.schema.vocabulary import NonFinite
+
+TILE_ELEMENTS = 65_536
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class BadValues:
+    """What one rank contributed to a slice, where values that are no numbers are marked."""
+
+    rank: int
+    values: Tensor
+    bad: Tensor
+
+
+def mean_into(out: Tensor, contributions: Sequence[Tensor], *, factor: float, add: bool) -> bool:
+    """out = factor × sum of contributions (+ out); False when the result holds a value that is no number.
+
+    `out` may be one of the contributions.
+    """
+    tile = min(TILE_ELEMENTS, out.numel())
+    total = torch.empty(tile, dtype=torch.float32, device=out.device)
+    widened = torch.empty_like(total)
+    checks = []
+    for start in range(0, out.numel(), TILE_ELEMENTS):
+        stop = min(start + TILE_ELEMENTS, out.numel())
+        into, temporary = total[: stop - start], widened[: stop - start]
+        into.copy_(contributions[0][start:stop])
+        for contribution in contributions[1:]:
+            # Adding 16-bit to fp32 directly takes torch's slow path on CPU; copying first does not.
+            into.add_(temporary.copy_(contribution[start:stop]))
+        if factor != 1.0:
+            into.mul_(factor)
+        if add:
+            into.add_(temporary.copy_(out[start:stop]))
+        checks.append(into.sum())
+        out[start:stop].copy_(into)
+    return bool(torch.stack(checks).sum().isfinite()) if checks else True
+
+
+def find_bad_values(
+    contributions: Sequence[Tensor], *, mean: Tensor, overwritten: int | None
+) -> list[BadValues]:
+    """For each rank that brought values that are no numbers: which.
+
+    `overwritten` is the rank whose contribution the mean has replaced: it is to blame for what is bad in
+    the mean and in nobody else's contribution.
+    """
+    found = []
+    unexplained = ~mean.isfinite()
+    for rank, values in enumerate(contributions):
+        if rank != overwritten:
+            bad = ~values.isfinite()
+            unexplained &= ~bad
+            found.append(BadValues(rank=rank, values=values.clone(), bad=bad))
+    if overwritten is not None:
+        found.append(BadValues(rank=overwritten, values=mean.clone(), bad=unexplained))
+    return [each for each in found if bool(each.bad.any())]
+
+
+def kind_of(values: Tensor) -> NonFinite:
+    """Infinite, not a number, or both; `values` hold at least one of them."""
+    has_nan, has_inf = bool(values.isnan().any()), bool(values.isinf().any())
+    if has_nan and has_inf:
+        return NonFinite.BOTH
+    return NonFinite.NAN if has_nan else NonFinite.INF

@@ -1,0 +1,30 @@
+"""Stages 0 to 3 give the same parameters as plain torch, on 1 to 4 ranks."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from tests.engine.cases import config, start, train
+from tests.engine.models import train_plainly
+from tests.engine.team import Team
+
+
+def trained(stage: int, steps: int, clip: float) -> dict[str, Tensor]:
+    trainer = start(config(stage, clip_norm=clip))
+    train(trainer, steps)
+    values = trainer.consolidated_state_dict()
+    trainer.close()
+    return values
+
+
+@pytest.mark.parametrize("clip", [0.0, 0.05])
+@pytest.mark.parametrize("stage", [0, 1, 2, 3])
+@pytest.mark.parametrize("world", [1, 2, 3, 4])
+def test_same_parameters_as_plain_torch(
+    teams: dict[int, Team], world: int, stage: int, clip: float
+) -> None:
+    expected = train_plainly(world, 10, clip=clip)
+    values = teams[world].run(trained, stage=stage, steps=10, clip=clip)[0]
+    assert values.keys() == expected.keys()
+    for name, value in expected.items():
+        torch.testing.assert_close(values[name], value, rtol=1e-6, atol=1e-6, msg=name)
