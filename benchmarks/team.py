@@ -49,7 +49,11 @@ class Team:
             process.start()
             theirs.close()
             self.workers.append(Worker(seat=seat, process=process, connection=ours))
-        self._answers()
+        try:
+            self._answers()
+        except BaseException:
+            self._end(kill=True)
+            raise
         return self
 
     def __exit__(
@@ -59,11 +63,7 @@ class Team:
         trace: TracebackType | None,
     ) -> None:
         """End every process, whatever happened."""
-        for worker in self.workers:
-            if kind is not None:
-                worker.process.kill()
-            worker.process.join(DEADLINE_S)
-            worker.connection.close()
+        self._end(kill=kind is not None)
 
     def take_turn(self, steps: int) -> list[Turn]:
         """Let the team take some steps; one report per rank."""
@@ -76,6 +76,13 @@ class Team:
     def finish(self) -> list[Memory]:
         """Send the team home; one memory account per rank."""
         return self._ask(Order.FINISH)
+
+    def _end(self, *, kill: bool) -> None:
+        for worker in self.workers:
+            if kill:
+                worker.process.kill()
+            worker.process.join(DEADLINE_S)
+            worker.connection.close()
 
     def _ask(self, order: int | str) -> list[Any]:
         for worker in self.workers:
