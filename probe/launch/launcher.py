@@ -65,6 +65,10 @@ def launch(
         _follow(processes, writer, on_progress)
     except KeyboardInterrupt:
         processes.interrupt()
+    except BaseException:
+        # Whatever befell the launcher, it leaves no ranks behind.
+        processes.interrupt()
+        raise
     outcome = processes.outcome()
     if writer is not None:
         _close(writer, request, outcome)
