@@ -40,8 +40,12 @@ def decode_row(line: bytes, row: type[Row]) -> Row:
 
 
 def encode_document(document: msgspec.Struct) -> bytes:
-    """A manifest or a header as indented JSON, for people and for diff."""
-    plain = _plain(msgspec.to_builtins(document))
+    """A manifest or a header as indented JSON, for people and for diff.
+
+    Settings and command lines hold whatever the user's program holds: what JSON has no form for is
+    written as its text.
+    """
+    plain = _plain(msgspec.to_builtins(document, enc_hook=str))
     return msgspec.json.format(_encode(plain), indent=2) + b"\n"
 
 
@@ -73,11 +77,14 @@ def decode_document(content: bytes, kind: type[Document]) -> tuple[Document, lis
 
 
 def _plain(value: Any) -> Any:
-    """The same value with every float that JSON cannot say replaced by its word."""
+    """The same value with what JSON cannot say put into words."""
     if isinstance(value, float):
         return value if math.isfinite(value) else repr(value)
+    if isinstance(value, str):
+        # A file name that is no UTF-8 reaches Python with lone surrogates in it.
+        return value.encode("utf-8", "backslashreplace").decode()
     if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
+        return {_plain(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     return value
