@@ -6,6 +6,7 @@ last moved and how long their steps take; a process number tells whether a local
 """
 
 import os
+import signal
 import socket
 import time
 from collections.abc import Mapping
@@ -74,7 +75,11 @@ def _state(evidence: RankEvidence) -> RankState | None:
 
 
 def _ended_badly(manifest: Manifest, failed: Mapping[str, int]) -> Verdict:
-    rank, code = next(iter(failed.items()))
+    # The first to fall takes the others with it: they are sent SIGTERM for its sake.
+    rank = next(
+        (rank for rank, code in failed.items() if code != -signal.SIGTERM), next(iter(failed))
+    )
+    code = failed[rank]
     how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
     if manifest.status is RunStatus.INTERRUPTED:
         return Verdict(status=RunStatus.INTERRUPTED, why="Someone interrupted it.")

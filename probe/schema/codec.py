@@ -30,7 +30,7 @@ def encode_row(row: Row) -> bytes:
         value = getattr(row, name)
         # `value - value` is 0 for every finite number: the cheapest test that needs no call.
         if value is not None and value - value != 0:
-            return _encode(_plain(msgspec.structs.asdict(row))) + b"\n"
+            return _encode(with_words(msgspec.structs.asdict(row))) + b"\n"
     return _encode(row) + b"\n"
 
 
@@ -45,7 +45,7 @@ def encode_document(document: msgspec.Struct) -> bytes:
     Settings and command lines hold whatever the user's program holds: what JSON has no form for is
     written as its text.
     """
-    plain = _plain(msgspec.to_builtins(document, enc_hook=str))
+    plain = with_words(msgspec.to_builtins(document, enc_hook=str))
     return msgspec.json.format(_encode(plain), indent=2) + b"\n"
 
 
@@ -76,15 +76,15 @@ def decode_document(content: bytes, kind: type[Document]) -> tuple[Document, lis
     return kind(**kept), faults
 
 
-def _plain(value: Any) -> Any:
-    """The same value with what JSON cannot say put into words."""
+def with_words(value: Any) -> Any:
+    """The same plain value with what JSON cannot say put into words."""
     if isinstance(value, float):
         return value if math.isfinite(value) else repr(value)
     if isinstance(value, str):
         # A file name that is no UTF-8 reaches Python with lone surrogates in it.
         return value.encode("utf-8", "backslashreplace").decode()
     if isinstance(value, dict):
-        return {_plain(key): _plain(item) for key, item in value.items()}
+        return {with_words(key): with_words(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [with_words(item) for item in value]
     return value

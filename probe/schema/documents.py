@@ -127,6 +127,13 @@ class Header(Document, frozen=True, kw_only=True):
     pid: Int | None = None
     device: str = ""
     clock: Clock = Clock()
+    engine: str = ""
+    """Which engine this rank runs; empty until one was built."""
+    config: RunConfig | None = None
+    """As the engine resolved it; the launcher copies rank 0's into the manifest."""
+    model: ModelFacts | None = None
+    versions: dict[str, str] = {}
+    seeds: dict[str, Int] = {}
     parameters: list[str] = []
     blocks: list[str] = []
 

@@ -1,0 +1,54 @@
+# Needs Python 3.11+ and a network; everything else is installed into .venv on first use.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+TESTS ?= tests
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[all,dev]'
+	@touch $(STAMP)
+
+.PHONY: env
+env: $(STAMP) ## Create .venv with everything but the benchmark witnesses
+
+.PHONY: demo
+demo: env ## Record a small GPT under two settings and look at the runs
+	$(BIN)/probe run train.py --stage 0 --fp32 --name demo-fp32
+	$(BIN)/probe run train.py --stage 3 --bf16 --name demo-bf16
+	$(BIN)/probe list
+	$(BIN)/probe show latest
+
+.PHONY: test
+test: env ## Run the whole suite
+	$(BIN)/python -m pytest $(TESTS)
+
+.PHONY: quick
+quick: env ## Run what takes seconds, not minutes
+	$(BIN)/python -m pytest -m 'not slow and not browser' $(TESTS)
+
+.PHONY: lint
+lint: env ## Check format, lint rules and types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+.PHONY: format
+format: env ## Put the code into its format
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+.PHONY: bench
+bench: env ## Measure the run directory and the engine; prints tables
+	$(BIN)/python -m benchmarks.run_directory
+
+.PHONY: clean
+clean: ## Remove what was installed or generated
+	rm -rf $(VENV) .venv-bench .mypy_cache .pytest_cache .ruff_cache .hypothesis

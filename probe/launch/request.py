@@ -1,0 +1,82 @@
+"""What a person asked `probe run` for, and the processes and variables that it comes to."""
+
+import importlib.util
+import os
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from probe.errors import UsageError
+from probe.schema.handover import HANDOVER_VARIABLE, Handover, RunFlags
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRequest:
+    """One call of `probe run`, checked."""
+
+    script: Path
+    arguments: tuple[str, ...] = ()
+    processes: int = 1
+    nodes: str = "1"
+    node_rank: int = 0
+    rendezvous: str | None = None
+    max_restarts: int = 0
+    config: Path | None = None
+    flags: RunFlags = field(default_factory=RunFlags)
+    name: str = ""
+    tags: tuple[str, ...] = ()
+    notes: str = ""
+    runs_dir: Path = Path("runs")
+    record: bool = True
+
+
+def check_request(request: RunRequest) -> None:
+    """Refuse what cannot work before anything is started."""
+    if not request.script.is_file():
+        raise UsageError(f"There is no script {request.script}.")
+    if request.config is not None and not request.config.is_file():
+        raise UsageError(f"There is no configuration {request.config}.")
+    if request.processes < 1:
+        raise UsageError(f"--nproc is {request.processes}; at least one process must run.")
+    if importlib.util.find_spec("torch") is None:
+        raise UsageError(
+            "`probe run` needs the engine, and torch is not installed here; "
+            "pip install 'zeroprobe[engine]'."
+        )
+
+
+def command_of(request: RunRequest, report: Path) -> list[str]:
+    """The process that starts the ranks, watches them and reports how they ended."""
+    spread = ["--nproc-per-node", str(request.processes), "--nnodes", request.nodes]
+    if request.rendezvous:
+        spread += ["--rdzv-backend", "c10d", "--rdzv-endpoint", request.rendezvous]
+        spread += ["--node-rank", str(request.node_rank)]
+    spread += ["--max-restarts", str(request.max_restarts)]
+    worker = ["-m", "engine.worker", str(request.script), *request.arguments]
+    return [sys.executable, "-m", "engine.agent", str(report), *spread, *worker]
+
+
+def environment_of(request: RunRequest, run_dir: Path | None) -> dict[str, str]:
+    """The variables of the ranks: ours, and a fair share of the cores unless someone chose."""
+    handover = Handover(
+        run_dir=str(run_dir.resolve()) if run_dir else None,
+        config_path=str(request.config.resolve()) if request.config else None,
+        flags=request.flags,
+    )
+    environment = {**os.environ, HANDOVER_VARIABLE: handover.to_text()}
+    environment.setdefault("OMP_NUM_THREADS", str(max(1, available_cores() // request.processes)))
+    return environment
+
+
+def available_cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def default_processes() -> int:
+    """A rank for each GPU; without one two ranks, so that there is communication to look at."""
+    gpus = len(list(Path("/proc/driver/nvidia/gpus").glob("*")))
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
+        gpus = min(gpus, len([item for item in visible.split(",") if item.strip()]))
+    return gpus or min(2, available_cores())

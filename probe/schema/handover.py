@@ -1,0 +1,53 @@
+"""What the launcher hands to the ranks through the environment: where to record, and the flags.
+
+The two sides never import each other; this document and the two names are all they share.
+"""
+
+from typing import Any
+
+import msgspec
+
+from probe.schema.codec import decode_document, encode_document
+from probe.schema.columns import Int
+from probe.schema.documents import Document
+from probe.schema.vocabulary import Precision, Tier
+
+HANDOVER_VARIABLE = "PROBE_HANDOVER"
+
+
+class RunFlags(Document, frozen=True, kw_only=True):
+    """Choices made on the command line; None leaves the choice to the script or its config."""
+
+    stage: Int | None = None
+    precision: Precision | None = None
+    offload_optimizer: Tier | None = None
+    offload_params: Tier | None = None
+    disk_path: str | None = None
+    accumulation_steps: Int | None = None
+    clip_norm: float | None = None
+
+    def given(self) -> dict[str, Any]:
+        """Those that were given, by name, as plain values."""
+        plain: dict[str, Any] = msgspec.to_builtins(self)
+        return {name: value for name, value in plain.items() if value is not None}
+
+
+class Handover(Document, frozen=True, kw_only=True):
+    """All that a rank learns from the launcher."""
+
+    run_dir: str | None = None
+    """None: nothing is recorded."""
+    config_path: str | None = None
+    """A configuration in place of the one that the script names."""
+    flags: RunFlags = RunFlags()
+
+    def to_text(self) -> str:
+        """As the value of an environment variable."""
+        return encode_document(self).decode()
+
+    @classmethod
+    def from_text(cls, text: str) -> "Handover":
+        """From the value of an environment variable."""
+        handover, faults = decode_document(text.encode(), cls)
+        assert not faults, f"{HANDOVER_VARIABLE} is written by the launcher only: {faults}"
+        return handover
