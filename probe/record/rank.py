@@ -17,7 +17,14 @@ from probe.record.appending import LineFile
 from probe.record.replacing import replace_file
 from probe.schema.codec import encode_document, encode_row
 from probe.schema.documents import Header, Heartbeat, LastCollective
-from probe.schema.layout import HEADER, HEARTBEAT, HEARTBEAT_BYTES, TABLES_DIR, rank_dir
+from probe.schema.layout import (
+    HEADER,
+    HEARTBEAT,
+    HEARTBEAT_BYTES,
+    LONGEST_LINE_BYTES,
+    TABLES_DIR,
+    rank_dir,
+)
 from probe.schema.rows import EventRow, Row
 from probe.schema.tables import TABLE_BY_ROW
 from probe.schema.vocabulary import EventKind, Phase, RankState
@@ -76,7 +83,10 @@ class RankWriter:
             self._lost_rows += 1
             return
         try:
-            self._file(type(row)).append(encode_row(row))
+            line = encode_row(row)
+            if len(line) > LONGEST_LINE_BYTES:
+                raise ValueError(f"a row of {len(line)} bytes; {LONGEST_LINE_BYTES} are the most")
+            self._file(type(row)).append(line)
         except Exception as error:
             self._lost_rows += 1
             self._stop(error)

@@ -45,7 +45,7 @@ def encode_document(document: msgspec.Struct) -> bytes:
     Settings and command lines hold whatever the user's program holds: what JSON has no form for is
     written as its text.
     """
-    plain = with_words(msgspec.to_builtins(document, enc_hook=str))
+    plain = _with_utf8(with_words(msgspec.to_builtins(document, enc_hook=str)))
     return msgspec.json.format(_encode(plain), indent=2) + b"\n"
 
 
@@ -77,14 +77,22 @@ def decode_document(content: bytes, kind: type[Document]) -> tuple[Document, lis
 
 
 def with_words(value: Any) -> Any:
-    """The same plain value with what JSON cannot say put into words."""
+    """The same plain value with every float that JSON cannot say replaced by its word."""
     if isinstance(value, float):
         return value if math.isfinite(value) else repr(value)
-    if isinstance(value, str):
-        # A file name that is no UTF-8 reaches Python with lone surrogates in it.
-        return value.encode("utf-8", "backslashreplace").decode()
     if isinstance(value, dict):
-        return {with_words(key): with_words(item) for key, item in value.items()}
+        return {key: with_words(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [with_words(item) for item in value]
+    return value
+
+
+def _with_utf8(value: Any) -> Any:
+    """The same plain value with file names that are no UTF-8 spelled out: JSON cannot hold them."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, dict):
+        return {_with_utf8(key): _with_utf8(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_with_utf8(item) for item in value]
     return value
