@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from probe.read.trace import CODE_OF, NONE, CollectiveFacts, Events, Lane, Signature
-from probe.read.trace_event import Arguments, Event
+from probe.read.trace_event import MALFORMED, Arguments, Event
 from probe.schema.vocabulary import TraceCategory
 
 LATEST_US = 4.5e15
@@ -142,7 +143,7 @@ class TraceColumns:
     def events(self, *, base_ns: int) -> Events:
         """All columns in one piece, with the base of the clock added; ends the collecting."""
         if not self._parts:
-            self._parts.append(_EMPTY)
+            self._parts.append(dict(_EMPTY))
         joined: dict[str, npt.NDArray[Any]] = {}
         for name in list(self._parts[0]):
             # Column by column, each part let go at once: only one column is held twice.
@@ -162,9 +163,7 @@ class TraceColumns:
     def signatures(self) -> tuple[Signature, ...]:
         """Signatures by code."""
         return tuple(
-            Signature(
-                shapes=shapes.decode(errors="replace"), dtypes=dtypes.decode(errors="replace")
-            )
+            Signature(shapes=_compact(shapes), dtypes=_compact(dtypes))
             for shapes, dtypes in self._signatures.numbers
         )
 
@@ -274,6 +273,14 @@ def _short_signature(signature: tuple[bytes, bytes]) -> tuple[bytes, bytes]:
     """A cut JSON would be none, so long ones are left out whole."""
     too_long = len(signature[0]) + len(signature[1]) > _LONGEST_SIGNATURE
     return _NO_SIGNATURE if too_long else signature
+
+
+def _compact(text: bytes) -> str:
+    """The same JSON without the layout of the file it stood in."""
+    try:
+        return msgspec.json.format(text, indent=-1).decode()
+    except MALFORMED:
+        return ""
 
 
 def _as_it_is(key: Any) -> Any:

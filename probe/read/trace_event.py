@@ -63,10 +63,10 @@ _decode_any = msgspec.json.Decoder(_AnyEvent, strict=False).decode
 
 
 def decode_doubtful(text: bytes) -> Event | None:
-    """One element as far as it is an event; None if it is none."""
+    """One element as far as it is an event; None if it is none; MALFORMED if it is no JSON."""
     try:
         found = _decode_any(text)
-    except MALFORMED:
+    except msgspec.ValidationError:
         return None
     begin, length = _number(found.ts), _number(found.dur)
     if not isinstance(found.name, str) or not isinstance(found.ph, str):

@@ -8,6 +8,8 @@ import re
 from dataclasses import dataclass
 
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|["\[\]{}]', re.DOTALL)
+DEEPEST = 200
+"""No event nests further; text that does was made to cost time."""
 _QUOTE, _OPENING, _CLOSING = b'"'[0], b"[{", b"]}"
 
 
@@ -21,6 +23,8 @@ class Scan:
     """Where the first element that is not whole begins."""
     closed: int | None
     """Where the array ended, just behind its bracket; None if it goes on."""
+    hopeless: bool = False
+    """The element at `rest` nests too deeply to be one, and was not looked at further."""
 
 
 def scan_elements(text: bytes, start: int) -> Scan:
@@ -38,6 +42,8 @@ def scan_elements(text: bytes, start: int) -> Scan:
             if depth == 0:
                 begin = token.start()
             depth += 1
+            if depth > DEEPEST:
+                return Scan(spans=spans, rest=begin, closed=None, hopeless=True)
         elif depth == 0:
             if first == _CLOSING[0]:
                 return Scan(spans=spans, rest=token.end(), closed=token.end())

@@ -41,6 +41,8 @@ class EventStream:
     found_array: bool = False
     closed: bool = False
     """The array of events had its end."""
+    _bare: bool = False
+    """The array is the whole document."""
     _text: bytes = b""
     _separator: bytes = SEPARATOR
     _resumptions_left: int = 2000
@@ -76,6 +78,7 @@ class EventStream:
         while (piece := self._next_piece()) is not None:
             text += piece
             if not searched and (bare := _BARE_ARRAY.match(text)):
+                self._bare = True
                 return self._begin_at(bytes(text[bare.end() :]), head=b"{}")
             for key_at, array_at in [match.span() for match in _ARRAY.finditer(text, searched)]:
                 head = bytes(text[:key_at]) + b'"traceEvents":[]}'
@@ -126,13 +129,9 @@ class EventStream:
         for begin, end in scan.spans:
             element = self._text[begin:end]
             try:
-                batch += decode_events(b"[%b]" % element)
-            except msgspec.ValidationError:
-                event = decode_doubtful(element)
-                if event is not None:
-                    batch.append(event)
-                else:
-                    self.lost_events += 1
+                events = _events_in(element)
+                self.lost_events += not events
+                batch += events
             except MALFORMED:
                 self.lost_events += 1
                 # Quotes may be out of step from here on: find the next event by its looks.
@@ -143,11 +142,12 @@ class EventStream:
             self._text = self._text[scan.closed :]
             self.closed = True
             return batch, False
-        self._text = self._text[scan.rest :]
-        if not at_end and len(self._text) <= LONGEST_EVENT_BYTES:
+        self._text = self._text[scan.rest :].lstrip(b"," + _SPACE)
+        if not self._text:
             return batch, False
-        if self._text.strip(b"," + _SPACE):
-            self.lost_events += 1
+        if not (at_end or scan.hopeless or len(self._text) > LONGEST_EVENT_BYTES):
+            return batch, False
+        self.lost_events += 1
         if self._resume_behind(0):
             return batch, True
         # The last bytes may be the first half of a separator.
@@ -177,7 +177,7 @@ class EventStream:
         while len(text) < LONGEST_HEAD_BYTES and (piece := self._next_piece()) is not None:
             text += piece
         inner = text.strip(_SPACE).removeprefix(b",")
-        if not inner or inner == b"}":
+        if self._bare or inner == b"}":
             return
         try:
             self.outside |= msgspec.json.decode(b"{" + inner, type=dict[str, Any])
@@ -186,3 +186,12 @@ class EventStream:
                 "has no readable end behind its events",
                 "The events are read; what the profiler noted behind them is not.",
             )
+
+
+def _events_in(element: bytes) -> list[Event]:
+    """The event that an element is, or none; raises MALFORMED if it is no JSON."""
+    try:
+        return decode_events(b"[%b]" % element)
+    except msgspec.ValidationError:
+        event = decode_doubtful(element)
+        return [event] if event is not None else []
