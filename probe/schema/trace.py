@@ -16,6 +16,7 @@ from probe.schema.tables import Table
 from probe.schema.vocabulary import TraceCategory
 
 FACTS_KEY = b"zeroprobe.trace"
+PROBLEMS_KEY = b"zeroprobe.problems"
 
 
 class TraceFacts(msgspec.Struct, frozen=True, kw_only=True):

@@ -20,7 +20,7 @@ _DEVICE = (TraceCategory.KERNEL, TraceCategory.COPY, TraceCategory.FILL)
 _COLLECTIVE_KERNEL = re.compile(r"(nccl|rccl|msccl|oneccl|xccl|hccl)", re.IGNORECASE)
 _MEMORY_KERNEL = re.compile(r"(Memcpy|Memset|dma)")
 _COLLECTIVE_ANNOTATION = re.compile(r"(gloo|mpi|ucc|nccl|xccl):")
-_COLLECTIVE_OPERATOR = re.compile(
+COLLECTIVE_OPERATOR = re.compile(
     r"(c10d::|_?c10d_functional::|gloo:|mpi:|ucc:|nccl:|record_param_comms)"
 )
 
@@ -96,7 +96,7 @@ def find_activity(trace: Trace) -> Activity:
             memcpy=_covered(events, kinds[ActivityKind.MEMCPY]),
         )
     operators = events.of(TraceCategory.OPERATOR)
-    of_collectives = operators & matches(trace, _COLLECTIVE_OPERATOR)
+    of_collectives = operators & matches(trace, COLLECTIVE_OPERATOR)
     computing = [EMPTY]
     for lane in np.unique(events.lane[operators]):
         here = operators & (events.lane == lane)
