@@ -19,7 +19,7 @@ FORMATS = ("csv", "parquet", "jsonl")
     "-o",
     "--output",
     "folder",
-    type=click.Path(path_type=Path),
+    type=click.Path(file_okay=False, path_type=Path),
     required=True,
     metavar="DIR",
     help="Folder to write into; made if absent.",

@@ -14,7 +14,7 @@ from probe.read.discovery import RunSummary, find_runs, is_readable
 @click.argument(
     "folder",
     metavar="[DIR]",
-    type=click.Path(path_type=Path),
+    type=click.Path(file_okay=False, path_type=Path),
     default=DEFAULT_RUNS_DIR,
     envvar=RUNS_DIR_VARIABLE,
 )

@@ -6,7 +6,7 @@ import click
 
 from probe import __version__
 
-VERBS = ("list", "show", "doctor", "seal", "export")
+VERBS = ("run", "list", "show", "doctor", "seal", "export")
 """In the order of the help; `probe.commands.<verb>` holds its `command`."""
 
 COMPLETION_VARIABLE = "_PROBE_COMPLETE"
@@ -40,7 +40,7 @@ def root(ctx: click.Context) -> None:
     """See why a mixed-precision or ZeRO training run is slow, big or unstable.
 
     \b
-    Example: probe list; probe show latest
+    Example: probe run train.py --stage 3 --bf16; probe show latest
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())

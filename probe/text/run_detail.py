@@ -49,9 +49,9 @@ def run_detail(
     parts: list[RenderableType] = [
         title,
         Text(),
-        _facts([*_identity(run, manifest, now_ns)]),
+        facts_grid([*_identity(run, manifest, now_ns)]),
         Text(),
-        _facts([*_figures(manifest, headline)]),
+        facts_grid([*figures(manifest, headline)]),
         Text(),
         *_tables(table_rows),
     ]
@@ -124,7 +124,8 @@ def _code(manifest: Manifest) -> str:
     return f"{manifest.script or 'commit'} at {git.commit[:12]}{branch}{changed}"
 
 
-def _figures(manifest: Manifest, headline: Headline) -> Iterator[tuple[str, str]]:
+def figures(manifest: Manifest, headline: Headline) -> Iterator[tuple[str, str]]:
+    """The headline as names and texts."""
     expected = manifest.expected_steps
     steps = format_exact(headline.recorded_steps)
     steps += f" of {format_exact(expected)}" if expected is not None else ""
@@ -136,7 +137,8 @@ def _figures(manifest: Manifest, headline: Headline) -> Iterator[tuple[str, str]
         wall = format_duration(headline.median_wall_ns)
         yield "step time", f"{wall} on the slowest rank (median of {over} steps)"
     if headline.last_loss is not None:
-        yield "last loss", f"{format_number(headline.last_loss)} in step {headline.last_loss_step}"
+        step = format_exact(headline.last_loss_step)
+        yield "last loss", f"{format_number(headline.last_loss)} in step {step}"
     if headline.loss_scale is not None:
         yield "loss scale", format_number(headline.loss_scale)
     yield "device peak", _peak(headline.peak_device)
@@ -150,7 +152,7 @@ def _peak(peak: Peak | None) -> str:
     return "" if peak is None else f"{format_bytes(peak.peak_bytes)} on rank {peak.rank}"
 
 
-def _facts(facts: Sequence[tuple[str, str]]) -> Table:
+def facts_grid(facts: Sequence[tuple[str, str]]) -> Table:
     """Names and texts in two columns; facts that the run does not tell are left out."""
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(no_wrap=True, style="dim", min_width=_NAMES)
@@ -163,6 +165,8 @@ def _facts(facts: Sequence[tuple[str, str]]) -> Table:
 
 def _tables(table_rows: Mapping[str, int]) -> list[Text]:
     rows = [(f"{name:<{_NAMES}}", format_exact(rows)) for name, rows in table_rows.items() if rows]
+    if not rows:
+        return [Text("No table has rows.")]
     heading = (f"{'table':<{_NAMES}}", "rows")
     return with_heading(align([heading, *rows], right=(1,)), "dim")
 

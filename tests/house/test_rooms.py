@@ -19,9 +19,10 @@ ROOMS: dict[str, set[str]] = {
     "probe.record": {"probe.schema"},
     "probe.read": {"probe.schema"},
     "probe.seal": {"probe.schema", "probe.read"},
+    "probe.export": {"probe.schema", "probe.read"},
     "probe.analyse": {"probe.schema", "probe.read"},
     "probe.figures": {"probe.analyse"},
-    "probe.text": {"probe.schema", "probe.read", "probe.seal", "probe.analyse"},
+    "probe.text": {"probe.schema", "probe.read", "probe.seal", "probe.export", "probe.analyse"},
     "probe.launch": {"probe"},
     "probe.commands": {"probe"},
     "probe.__main__": {"probe"},
@@ -30,13 +31,13 @@ ROOMS: dict[str, set[str]] = {
     "app": {"probe.read", "probe.analyse", "probe.figures"},
 }
 HEAVY: dict[str, set[str]] = {
-    "pyarrow": {"probe.read", "probe.seal", "probe.analyse", "probe.commands"},
+    "pyarrow": {"probe.read", "probe.seal", "probe.export", "probe.analyse"},
     "pandas": {"probe.read", "probe.analyse"},
     "numpy": {"probe.read", "probe.analyse", "probe.figures"},
     "plotly": {"probe.figures"},
     "rich": {"probe.text", "probe.commands"},
     "click": {"probe.commands", "probe.launch", "probe.__main__"},
-    "msgspec": {"probe.schema", "probe.record", "probe.read", "probe.commands"},
+    "msgspec": {"probe.schema", "probe.record", "probe.read", "probe.export", "probe.commands"},
     "torch": {"engine"},
     "psutil": {"engine", "probe.launch"},
     "yaml": {"engine"},
@@ -106,6 +107,12 @@ def test_a_room_imports_only_what_the_table_allows(module: str, path: Path) -> N
         assert fits, f"{where}; {room} may import {sorted(allowed)}"
 
 
+def test_configuration_and_scaler_know_no_tensors() -> None:
+    for module, path in MODULES:
+        if within(module, "engine.config") or module == "engine.loss_scale":
+            assert not [name for name, _ in imports(path) if name.partition(".")[0] == "torch"]
+
+
 def test_nothing_is_imported_for_types_only() -> None:
     for _, path in MODULES:
         assert "TYPE_CHECKING" not in path.read_text(), f"{path}: the type lives in the wrong room"
@@ -148,7 +155,7 @@ def loaded_by(code: str) -> set[str]:
         ("import probe.read.discovery", {"pandas", "pyarrow", "torch", "plotly"}),
         ("import probe.read.run", {"torch", "plotly", "streamlit", "rich"}),
         ("import probe.seal", {"torch", "plotly", "streamlit"}),
-        ("import engine.config.policies", {"torch", "pandas", "pyarrow"}),
+        ("import probe.commands.run", {"rich", "pandas", "pyarrow", "torch"}),
     ],
 )
 def test_a_fresh_interpreter_loads_nothing_heavy(code: str, absent: set[str]) -> None:
