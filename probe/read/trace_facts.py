@@ -12,6 +12,7 @@ from probe.schema.trace import TraceFacts
 _RANK_IN_NAME = re.compile(r"rank[_\-.]?(\d{1,6})", re.IGNORECASE)
 _VERSION_KEYS = {"cuda_runtime_version": "cuda_runtime", "cuda_driver_version": "cuda_driver"}
 _LONGEST_TEXT = 200
+MOST_RANKS = 10_000_000
 LATEST_BASE_NS = 2**62
 """In the year 2116; with any time of an event added it still fits 64 bits."""
 
@@ -20,7 +21,7 @@ def facts_of(outside: Mapping[str, Any], *, file_name: str = "") -> TraceFacts:
     """The facts among the keys of a trace document; each is taken only if it makes sense."""
     distributed = outside.get("distributedInfo")
     distributed = distributed if isinstance(distributed, dict) else {}
-    rank = _whole(distributed.get("rank"))
+    rank = _whole(distributed.get("rank"), most=MOST_RANKS - 1)
     versions = {
         name: str(outside[key])[:_LONGEST_TEXT]
         for key, name in _VERSION_KEYS.items()
@@ -31,7 +32,7 @@ def facts_of(outside: Mapping[str, Any], *, file_name: str = "") -> TraceFacts:
     recorded = ("record_shapes", "profile_memory", "with_stack", "with_modules", "with_flops")
     return TraceFacts(
         rank=rank if rank is not None else rank_in_name(file_name),
-        world_size=_whole(distributed.get("world_size"), least=1),
+        world_size=_whole(distributed.get("world_size"), least=1, most=MOST_RANKS),
         backend=_text(distributed.get("backend")),
         host=_text(outside.get("host_name")),
         base_ns=min(_whole(outside.get("baseTimeNanoseconds")) or 0, LATEST_BASE_NS),
@@ -66,11 +67,11 @@ def _devices(listed: object) -> list[DeviceFacts]:
     ]
 
 
-def _whole(value: object, *, least: int = 0) -> int | None:
+def _whole(value: object, *, least: int = 0, most: int = 2**63 - 1) -> int | None:
     """A whole number that a 64-bit column holds, also where it is written as text."""
     if isinstance(value, str) and len(value) < 20 and value.isdecimal():
         value = int(value)
-    if isinstance(value, int) and not isinstance(value, bool) and least <= value < 2**63:
+    if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most:
         return value
     return None
 

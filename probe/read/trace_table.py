@@ -176,8 +176,10 @@ def _column_codes(table: pa.Table, name: str, rows: int) -> tuple[list[object], 
 
 def _category_code(word: object) -> int:
     """A word that a newer version added is an event of another kind."""
-    fits = isinstance(word, str) and word in set(TraceCategory)
-    return CODE_OF[TraceCategory(word) if fits else TraceCategory.OTHER]
+    try:
+        return CODE_OF[TraceCategory(str(word))]
+    except ValueError:
+        return CODE_OF[TraceCategory.OTHER]
 
 
 def _whole(value: object) -> int | None:

@@ -167,8 +167,8 @@ def cpu_trace() -> MadeTrace:
     """Two steps of 100 us without a device.
 
     In each: operators 0-30 (one of 10-20 inside) and 50-80, of which c10d::allreduce_ 60-65;
-    gloo:all_reduce on another thread 20-55. So computation 0-30, 50-60, 65-80 = 55 us, communication
-    35 us of which 20 exposed, idle 25.
+    gloo:all_reduce on another thread 20-55. So computation 0-30, 50-60, 65-80 = 55 us,
+    communication 35 us of which 20 exposed, idle 25.
     """
     trace = MadeTrace(head={"deviceProperties": []})
     for number, begin in enumerate([1000, 1100], 3):
