@@ -94,15 +94,15 @@ class _Findings:
         if stream.lost_events:
             found.append(
                 self._error(
-                    f"has {stream.lost_events:,} damaged events",
-                    "They are left out; all others are read.",
+                    f"has {_events(stream.lost_events, 'damaged ')}",
+                    "What is damaged is left out; all others are read.",
                 )
             )
         if columns.impossible_times:
             found.append(
                 self._warning(
-                    f"has {columns.impossible_times:,} events whose times cannot be",
-                    "They are left out; the profiler's counters had wrapped around.",
+                    f"has {_events(columns.impossible_times)} whose times cannot be",
+                    "All others are read; the profiler's counters had wrapped around.",
                 )
             )
         if stream.closed and not columns.rows:
@@ -119,3 +119,7 @@ class _Findings:
 
     def _warning(self, what: str, hint: str) -> Problem:
         return Problem(severity=Severity.WARNING, file=self.file, what=what, hint=hint)
+
+
+def _events(count: int, kind: str = "") -> str:
+    return f"{count:,} {kind}event{'s' if count != 1 else ''}"

@@ -147,11 +147,16 @@ class EventStream:
             return batch, False
         if not (at_end or scan.hopeless or len(self._text) > LONGEST_EVENT_BYTES):
             return batch, False
-        self.lost_events += 1
         if self._resume_behind(0):
+            self.lost_events += 1
             return batch, True
+        if at_end:
+            # Cut within an event, which is no damage of its own.
+            self._text = b""
+            return batch, False
+        self.lost_events += 1
         # The last bytes may be the first half of a separator.
-        self._text = b"" if at_end else self._text[-len(self._separator) :]
+        self._text = self._text[-len(self._separator) :]
         return batch, False
 
     def _resume_behind(self, begin: int) -> bool:
