@@ -25,11 +25,11 @@ from probe.commands.machine import json_option, print_json, problem_json
 @click.option("--name", default="", help="Name of the run; the folder's by default.")
 @json_option
 def command(paths: tuple[Path, ...], runs_dir: Path, name: str, as_json: bool) -> None:
-    """Make a run of profiler traces (Kineto's *.json or *.json.gz), one or more a rank.
+    """Make a run of profiler traces, one or more a rank.
 
-    PATH is a trace or a folder of them, as torch.profiler writes it and HTA reads it. The rank is
-    what the trace says, else what its file is called. The files stay where they are; a damaged one
-    gives what it holds.
+    PATH is a trace (Kineto's *.json or *.json.gz) or a folder of them, as torch.profiler writes it
+    and HTA reads it. The rank is what the trace says, else what its file is called. The files stay
+    where they are; a damaged one gives what it holds.
 
     \b
     Example: probe import traces/ --name before

@@ -13,8 +13,8 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from probe.read.trace import CODE_OF, NONE, CollectiveFacts, Events, Lane, Signature
-from probe.read.trace_event import MALFORMED, Arguments, Event
+from probe.read.trace import CODE_OF, NONE, Codes, CollectiveFacts, Events, Lane, Signature
+from probe.read.trace_event import MALFORMED, NO_RAW, Arguments, Event
 from probe.schema.vocabulary import TraceCategory
 
 LATEST_US = 4.5e15
@@ -70,14 +70,18 @@ class _Interned:
     numbers: dict[Any, int] = field(default_factory=dict)
     held_bytes: int = 0
 
-    def codes(self, keys: Sequence[Hashable], shorten: Callable[[Any], Any]) -> list[int]:
+    def codes(self, keys: Sequence[Hashable], shorten: Callable[[Any], Any]) -> Codes:
         """The number of each key; new ones are shortened and get the next."""
         found = list(map(self.numbers.get, keys))
-        if None in found:
+        try:
+            return np.array(found, np.int32)
+        except TypeError:  # a None, for a key that is new
+            known = self.numbers
             for position, code in enumerate(found):
                 if code is None:
-                    found[position] = self._code(shorten(keys[position]))
-        return found  # type: ignore[return-value]
+                    key = keys[position]
+                    found[position] = known[key] if key in known else self._code(shorten(key))
+            return np.array(found, np.int32)
 
     def _code(self, key: Any) -> int:
         code = self.numbers.get(key)
@@ -126,8 +130,8 @@ class TraceColumns:
             "start_ns": _nanoseconds(np.where(possible, starts_us, 0)),
             "duration_ns": _nanoseconds(np.where(possible, lengths_us, 0)),
             "category": np.array(codes, np.uint8),
-            "name": _int32(self._names.codes(list(map(_name, events)), _short_name)),
-            "lane": _int32(self._lanes.codes([(e.pid, e.tid) for e in events], _short_lane)),
+            "name": self._names.codes(list(map(_name, events)), _short_name),
+            "lane": self._lanes.codes([(e.pid, e.tid) for e in events], _short_lane),
             "external_id": _int64(arguments, "external"),
             "correlation": _int64(arguments, "correlation"),
             "size_bytes": _int64(arguments, "size"),
@@ -199,15 +203,14 @@ class TraceColumns:
         if count:
             self.left_out[word] = self.left_out.get(word, 0) + count
 
-    def _signature_codes(self, arguments: list[Arguments]) -> npt.NDArray[np.int32]:
-        keys = [(bytes(item.shapes), bytes(item.dtypes)) for item in arguments]
-        if not any(shapes for shapes, _ in keys):
-            return np.full(len(keys), NONE, np.int32)
-        codes = _int32(self._signatures.codes(keys, _short_signature))
-        none = self._signatures.numbers.get(_NO_SIGNATURE)
-        return codes if none is None else np.where(codes == none, np.int32(NONE), codes)
+    def _signature_codes(self, arguments: list[Arguments]) -> Codes:
+        codes = np.full(len(arguments), NONE, np.int32)
+        places = [place for place, item in enumerate(arguments) if item.shapes is not NO_RAW]
+        keys = [(bytes(arguments[at].shapes), bytes(arguments[at].dtypes)) for at in places]
+        codes[places] = self._signatures.codes(keys, _short_signature)
+        return codes
 
-    def _collective_codes(self, arguments: list[Arguments]) -> npt.NDArray[np.int32]:
+    def _collective_codes(self, arguments: list[Arguments]) -> Codes:
         codes = np.full(len(arguments), NONE, np.int32)
         places = [place for place, item in enumerate(arguments) if item.collective]
         keys = [_collective_key(arguments[place]) for place in places]
@@ -230,10 +233,6 @@ def _nanoseconds(microseconds: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]
     whole = np.floor(microseconds)
     fraction = np.rint((microseconds - whole) * 1000)
     return whole.astype(np.int64) * 1000 + fraction.astype(np.int64)
-
-
-def _int32(codes: list[int]) -> npt.NDArray[np.int32]:
-    return np.array(codes, np.int32)
 
 
 def _int64(arguments: list[Arguments], name: str) -> npt.NDArray[np.int64]:

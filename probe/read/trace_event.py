@@ -9,6 +9,9 @@ from typing import Any
 
 import msgspec
 
+NO_RAW = msgspec.Raw(b"")
+"""The very object that stands where there was no text: to be compared by identity."""
+
 
 class Arguments(msgspec.Struct, frozen=True, gc=False):
     """The arguments of an event that are kept; -1 and empty say that there was none."""
@@ -16,8 +19,8 @@ class Arguments(msgspec.Struct, frozen=True, gc=False):
     external: int = msgspec.field(name="External id", default=-1)
     correlation: int = -1
     size: int = msgspec.field(name="bytes", default=-1)
-    shapes: msgspec.Raw = msgspec.field(name="Input Dims", default=msgspec.Raw(b""))
-    dtypes: msgspec.Raw = msgspec.field(name="Input type", default=msgspec.Raw(b""))
+    shapes: msgspec.Raw = msgspec.field(name="Input Dims", default=NO_RAW)
+    dtypes: msgspec.Raw = msgspec.field(name="Input type", default=NO_RAW)
     collective: str = msgspec.field(name="Collective name", default="")
     group: int | str = msgspec.field(name="Process Group Name", default="")
     group_size: int = msgspec.field(name="Group size", default=-1)
