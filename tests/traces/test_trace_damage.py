@@ -187,9 +187,7 @@ def test_a_bomb_stays_small(tmp_path, head: bytes, body: bytes) -> None:
     )
     assert done.returncode == 0, done.stderr
     _, peak_megabytes, *problems = done.stdout.strip().split("|")
-    assert problems
-    # Without events in sight the reading ends before the ratio is asked about.
-    assert any("inflates beyond" in what for what in problems) == (b"traceEvents" in head)
+    assert any("inflates beyond" in what for what in problems)
     assert int(peak_megabytes) < 500
 
 
