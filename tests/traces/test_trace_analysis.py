@@ -257,7 +257,9 @@ def test_the_critical_path_of_a_cpu_step_goes_through_the_collective() -> None:
     assert [(piece.kind, (piece.end_ns - piece.begin_ns) // US) for piece in path.pieces] == [
         (PathKind.COMPUTATION, 30),
         (PathKind.HOST, 20),
-        (PathKind.COMPUTATION, 30),
+        (PathKind.COMPUTATION, 10),
+        (PathKind.COMMUNICATION, 5),
+        (PathKind.COMPUTATION, 15),
         (PathKind.HOST, 20),
     ]
     made = MadeTrace().step(0, 0, 100).op("aten::mm", 0, 20).op("aten::mm", 80, 100)
@@ -279,6 +281,18 @@ def test_the_rows_of_a_trace_keep_the_identity_of_phases() -> None:
     step, _ = steps
     assert (step.forward_ns, step.backward_ns) == (30 * US, 25 * US)
     assert step.reduce_wait_ns == 20 * US
+
+
+def test_phases_are_told_by_what_launched_the_work() -> None:
+    made = MadeTrace().step(0, 0, 100)
+    made.note("enumerate(DataLoader)#_Iter.__next__", 0, 20).op("aten::stack", 5, 15)
+    made.op("aten::mm", 20, 40)
+    made.op("autograd::engine::evaluate_function: MmBackward0", 40, 70).op("aten::mm", 45, 60)
+    made.note("Optimizer.step#AdamW.step", 75, 95).op("aten::add_", 80, 90)
+    (row,) = trace_rows(trace_of(made)).rows
+    assert isinstance(row, StepRow)
+    spent = (row.data_ns, row.forward_ns, row.backward_ns, row.optimizer_ns, row.other_ns)
+    assert spent == (20 * US, 20 * US, 30 * US, 10 * US, 20 * US)
 
 
 def test_the_rows_of_collectives_name_phase_size_and_exposure() -> None:

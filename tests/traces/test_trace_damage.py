@@ -176,7 +176,7 @@ def write_bomb(path: Path, head: bytes, body: bytes, megabytes: int) -> None:
 )
 def test_a_bomb_stays_small(tmp_path, head: bytes, body: bytes) -> None:
     path = tmp_path / "bomb.json.gz"
-    write_bomb(path, head, body, megabytes=90)
+    write_bomb(path, head, body, megabytes=48)
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, str(path)],
         capture_output=True,
