@@ -23,6 +23,7 @@ COUNTING_COLUMNS = (
     "step",
     "wall_ns",
     *PHASE_COLUMNS.values(),
+    "recompute_ns",
     "samples",
     "tokens",
     "skipped",
@@ -54,6 +55,8 @@ class CountedSteps:
     """The rank that was slowest; the lowest of equals."""
     phase_ns: Mapping[Phase, Integers]
     """Phases of the critical rank; they sum to `wall_ns` in every step."""
+    recompute_ns: Integers
+    """Part of the critical rank's backward that was spent on recomputed forwards."""
     samples: Integers | None
     """Samples of all ranks together; None if a rank does not tell."""
     tokens: Integers | None
@@ -92,6 +95,7 @@ def counted_steps(steps: pa.Table) -> CountedSteps:
         wall_ns=_integers(rows, "wall_ns")[critical],
         critical_rank=rank[critical],
         phase_ns=_phases(rows, critical),
+        recompute_ns=_integers(rows, "recompute_ns")[critical],
         samples=_total(rows, "samples", row_of),
         tokens=_total(rows, "tokens", row_of),
         recorded=len(numbers),
