@@ -89,16 +89,15 @@ def gradient_range(numerics: pa.Table) -> GradientRange | None:
     if not rows.num_rows:
         return None
     samples = _Samples.of(rows)
-    steps = rows["step"].to_numpy()
-    names = np.array(rows["parameter"].to_pylist(), dtype=object)
-    by_parameter = {str(name): samples.fit(names == name) for name in dict.fromkeys(names.tolist())}
+    steps, step_at = np.unique(rows["step"].to_numpy(), return_inverse=True)
+    parameters = rows["parameter"].combine_chunks().dictionary_encode()
+    parameter_at = parameters.indices.to_numpy()
+    by_parameter = zip(parameters.dictionary.to_pylist(), samples.fits(parameter_at), strict=True)
     return GradientRange(
-        dtype=", ".join(sorted({str(name) for name in pc.unique(rows["dtype"]).to_pylist()})),
-        together=samples.fit(np.ones(len(steps), dtype=np.bool_)),
-        by_step={int(step): samples.fit(steps == step) for step in np.unique(steps)},
-        by_parameter=dict(
-            sorted(by_parameter.items(), key=lambda item: -(item[1].underflow_share or 0.0))
-        ),
+        dtype=", ".join(sorted(pc.unique(rows["dtype"]).to_pylist())),
+        together=samples.fits(np.zeros_like(step_at))[0],
+        by_step=dict(zip(steps.tolist(), samples.fits(step_at), strict=True)),
+        by_parameter=dict(sorted(by_parameter, key=lambda item: -(item[1].underflow_share or 0.0))),
         safe_scale_power=samples.safe_scale_power(),
     )
 
@@ -156,15 +155,26 @@ class _Samples:
             scale=rows["loss_scale"].fill_null(np.nan).to_numpy(),
         )
 
-    def fit(self, chosen: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Fit:
-        proper = int(self.proper[chosen].sum())
-        known = self.headroom[chosen][~np.isnan(self.headroom[chosen])]
-        return Fit(
-            elements=proper,
-            underflow_share=int(self.underflow[chosen].sum()) / proper if proper else None,
-            subnormal_share=int(self.subnormal[chosen].sum()) / proper if proper else None,
-            headroom_powers=float(known.min()) if len(known) else None,
+    def fits(self, group_at: Integers) -> list[Fit]:
+        """One fit a group; `group_at` numbers the group of each sample, without gaps."""
+        order = np.argsort(group_at, kind="stable")
+        starts = np.flatnonzero(np.diff(group_at[order], prepend=-1))
+        proper, underflow, subnormal = (
+            np.add.reduceat(counts[order], starts).tolist()
+            for counts in (self.proper, self.underflow, self.subnormal)
         )
+        headroom = np.fmin.reduceat(self.headroom[order], starts).tolist()
+        return [
+            Fit(
+                elements=elements,
+                underflow_share=under / elements if elements else None,
+                subnormal_share=sub / elements if elements else None,
+                headroom_powers=None if powers != powers else powers,
+            )
+            for elements, under, sub, powers in zip(
+                proper, underflow, subnormal, headroom, strict=True
+            )
+        ]
 
     def safe_scale_power(self) -> int | None:
         scaled = (self.scale > 0) & ~np.isnan(self.headroom)
