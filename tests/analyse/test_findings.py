@@ -1,10 +1,8 @@
 """Each rule fires on a run that was made to have its cause, and on no healthy run."""
 
 import pytest
-from hand_built import table_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_run import MB, MS, configured, facts_of, found
 
 from probe.analyse.findings.catalogue import RULES, find_all
 from probe.analyse.findings.finding import GainKind, View
@@ -23,6 +21,8 @@ from probe.schema.vocabulary import (
     TensorRole,
     Tier,
 )
+from tests.analyse.hand_built import table_of
+from tests.analyse.made_run import MB, MS, configured, facts_of, found
 
 
 def overflow(**fields):
@@ -105,6 +105,8 @@ def test_initial_scale_too_high():
     assert named(finding)["settled at"] == "4,096"
     assert finding.gain.share == pytest.approx(5 / 60)
     assert found(steps=lambda step, rank: {"loss_scale": 4096.0}) == {}
+    feeling = lambda step, rank: start(step + 3, rank)  # noqa: E731
+    assert found(steps=feeling) == {}  # two overflows are what it costs to feel for the limit
 
 
 def test_the_recommended_scale_leaves_the_headroom_that_was_sampled():
@@ -162,6 +164,7 @@ def test_clip_rate():
     assert settings_of(finding) == ["--lr", "--clip 4"]
     seldom = lambda step, rank: {"clip_coefficient": 0.25 if step % 3 == 0 else 1.0}  # noqa: E731
     assert found(steps=seldom) == {}
+    assert found(count=15, steps=lambda step, rank: {"clip_coefficient": 0.25}) == {}
 
 
 def test_exposed_communication():
@@ -340,6 +343,12 @@ def test_memory_far_from_theory():
     finding = only("memory-far-from-theory", memory=whole)
     assert named(finding) == {"master_params on device": "400 MB, expected 100 MB"}
     assert finding.gain.share == pytest.approx(300 / 8200)
+    a_little = configured(settings={"optimizer.type": "SGD"})
+    nearly = lambda step, rank: {  # noqa: E731
+        "device_params_bytes": 210 * MB,
+        "device_optimizer_states_bytes": 0,
+    }
+    assert found(a_little, memory=nearly) == {}
 
 
 def test_fragmentation():
