@@ -18,6 +18,7 @@ def command(run: str, runs_dir: Path, as_json: bool) -> None:
     \b
     Example: probe show latest
     """
+    from probe.commands.analysis_json import analysis_json
     from probe.commands.opening import open_readable, tell
     from probe.text.progress import table_progress
     from probe.text.run_analysis import run_analysis
@@ -38,6 +39,7 @@ def command(run: str, runs_dir: Path, as_json: bool) -> None:
                 "manifest": opened.manifest,
                 "headline": told.headline,
                 "findings": told.findings,
+                "analysis": analysis_json(told.facts),
                 "table_rows": told.table_rows,
                 "problems": [problem_json(item) for item in told.problems],
             }

@@ -30,10 +30,11 @@ def communication_table(facts: RunFacts) -> list[Text]:
     rows = [_row(item) for item in comm.operations[:MOST_ROWS]]
     lines = with_heading(align([heading, *rows], right=(2, 3, 4, 5, 6)), "dim")
     remarks = [_remark(line) for line in facts.traffic_lines]
-    remarks.append(
-        f"{format_percent(comm.exposed_step_share)} of the step is exposed; "
-        f"{format_percent(comm.overlap_share)} of the busy time is hidden"
-    )
+    if comm.busy_ns:
+        remarks.append(
+            f"{format_percent(comm.exposed_step_share)} of the step is exposed; "
+            f"{format_percent(comm.overlap_share)} of the busy time is hidden"
+        )
     if facts.waiting is not None:
         waits = facts.waiting
         remarks.append(

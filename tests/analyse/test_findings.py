@@ -317,6 +317,12 @@ def test_memory_headroom_for_a_larger_batch():
     finding = only("memory-headroom", memory=lambda step, rank: idle)
     assert settings_of(finding) == ["train_micro_batch_size_per_gpu: 32"]
     assert finding.gain.share == pytest.approx(0.17 * 0.75)
+    pure = lambda step, rank: {  # noqa: E731
+        "optimizer_ns": 0,
+        "reduce_wait_ns": 2 * MS,
+        "backward_ns": 65 * MS,
+    }
+    assert found(memory=lambda step, rank: idle, steps=pure) == {}  # no time to be won
 
 
 def test_memory_headroom_for_a_lower_stage_and_without_offload():
@@ -349,6 +355,10 @@ def test_memory_far_from_theory():
         "device_optimizer_states_bytes": 0,
     }
     assert found(a_little, memory=nearly) == {}
+    small = configured(settings={"optimizer.type": "SGD", "optimizer.params.momentum": 0.9})
+    tiny = lambda step, rank: {"device_optimizer_states_bytes": 100 * MB, **extra}  # noqa: E731
+    extra = {"device_grads_bytes": 120 * MB}
+    assert found(small, memory=tiny) == {}  # 70 MB of 8.2 GB
 
 
 def test_fragmentation():
@@ -367,6 +377,8 @@ def test_periodic_spikes():
     assert finding.title == "Every 15 steps one takes far longer, in checkpoint."
     assert finding.gain.share == pytest.approx(800 / 6800)
     assert (finding.link.first_step, finding.link.last_step) == (14, 59)
+    cheap = lambda step, rank: {"wall_ns": 130 * MS} if step % 15 == 14 else {}  # noqa: E731
+    assert found(steps=cheap) == {}
 
 
 def test_profiler_in_claim():
