@@ -1,9 +1,13 @@
 """Each rule fires on a run that was made to have its cause, and on no healthy run."""
 
+import re
+from pathlib import Path
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from probe.analyse.findings import catalogue
 from probe.analyse.findings.catalogue import RULES, find_all
 from probe.analyse.findings.finding import GainKind, View
 from probe.analyse.run_facts import run_facts
@@ -204,7 +208,10 @@ def test_prefetch_not_effective():
     )
     assert settings_of(finding)[0] == ("zero_optimization.stage3_prefetch_bucket_size: 100000000")
     assert finding.gain.share == pytest.approx(0.16)
-    assert found(STAGE_3, comm=gathers(1 * MS), memory=lambda step, rank: SLICED) == {}
+    hidden = gathers(4 * MS)  # 8 % of the step, and most of it hidden
+    assert found(STAGE_3, comm=hidden, memory=lambda step, rank: SLICED) == {}
+    brief = lambda step, rank: {**gathers(1 * MS)(step, rank), "busy_ns": 1 * MS}  # noqa: E731
+    assert found(STAGE_3, comm=brief, memory=lambda step, rank: SLICED) == {}
 
 
 def test_straggler_that_computes_longer():
@@ -306,6 +313,7 @@ def test_recomputation_cost():
     assert settings_of(finding)[0] == "activation_checkpointing.every_block: 2"
     short = lambda step, rank: {"peak_reserved_bytes": 9_500 * MB}  # noqa: E731
     assert found(steps=again, memory=short) == {}  # there it is needed
+    assert found(steps=lambda step, rank: {"recompute_ns": 5 * MS}) == {}
 
 
 def test_memory_headroom_for_a_larger_batch():
@@ -435,3 +443,11 @@ def test_no_rule_fails_on_a_run_that_makes_no_sense(data):
     )
     for rule in RULES:
         rule(facts)
+
+
+def test_the_readme_lists_every_rule():
+    room = Path(catalogue.__file__).parent
+    rules = {path.stem for path in room.glob("*.py") if "def find(" in path.read_text()}
+    listed = re.findall(r"^\| `([a-z0-9-]+)` \|", (room.parent / "README.md").read_text(), re.M)
+    assert sorted(listed) == sorted(rule.replace("_", "-") for rule in rules)
+    assert len(RULES) == len(rules) == len(listed)
