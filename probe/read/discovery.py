@@ -55,6 +55,22 @@ def find_runs(folder: str | Path) -> list[RunSummary]:
     return sorted(summaries, key=lambda item: (item.started_ns, item.name), reverse=True)
 
 
+def run_paths(folder: Path) -> list[Path]:
+    """The runs below a folder by their names alone, in no order; none where there is no folder."""
+    try:
+        return [path for path in _candidates(folder) if holds_run(path)]
+    except OSError:
+        return []
+
+
+def holds_run(path: Path) -> bool:
+    """Whether a directory looks like a run from outside, whatever state it is in."""
+    try:
+        return (path / MANIFEST).exists() or bool(rank_folders(path)[0])
+    except OSError:
+        return False
+
+
 def summarise(path: Path) -> RunSummary | None:
     """One run as a list shows it; None where there is none, or it cannot be entered."""
     try:
@@ -96,7 +112,7 @@ def is_readable(summary: RunSummary) -> bool:
 
 
 def _candidates(folder: Path) -> Iterator[Path]:
-    if (folder / MANIFEST).exists() or rank_folders(folder)[0]:
+    if holds_run(folder):
         yield folder
         return
     for path in folder.iterdir():

@@ -4,7 +4,7 @@
 is in `problems`, and everything that is right is still read.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -101,10 +101,16 @@ def load_run(path: str | Path) -> Run:
     )
 
 
-def check_run(run: Run) -> tuple[Problem, ...]:
-    """Every problem of a run, those inside its tables included; reads everything once."""
+def check_run(
+    run: Run, *, on_table: Callable[[Table], None] = lambda table: None
+) -> tuple[Problem, ...]:
+    """Every problem of a run, those inside its tables included; reads everything once.
+
+    `on_table` is told of each table before it is read.
+    """
     problems = list(run.problems)
     for table in TABLES if run.readable else ():
+        on_table(table)
         for rank in run.ranks or (None,):
             # One rank at a time, so that a run of any size fits.
             problems += run.table(table, ranks=None if rank is None else [rank]).problems

@@ -16,6 +16,8 @@ from probe.schema.vocabulary import Severity
 
 MEMORY_LIMIT_BYTES = 512 << 20
 """Most that one load may hold; a selection of ranks or columns makes any run fit."""
+TOO_LARGE = "holds more than the memory limit"
+"""How the problem of a load that was cut short begins."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +90,7 @@ def too_large(file: str, limit_bytes: int) -> Problem:
     return Problem(
         severity=Severity.ERROR,
         file=file,
-        what=f"holds more than the memory limit of {limit_bytes >> 20} MiB",
+        what=f"{TOO_LARGE} of {limit_bytes >> 20} MiB",
         hint="Choose fewer columns or ranks.",
     )
 

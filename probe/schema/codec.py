@@ -30,7 +30,7 @@ def encode_row(row: Row) -> bytes:
         value = getattr(row, name)
         # `value - value` is 0 for every finite number: the cheapest test that needs no call.
         if value is not None and value - value != 0:
-            return _encode(_plain(msgspec.structs.asdict(row))) + b"\n"
+            return _encode(with_words(msgspec.structs.asdict(row))) + b"\n"
     return _encode(row) + b"\n"
 
 
@@ -41,7 +41,7 @@ def decode_row(line: bytes, row: type[Row]) -> Row:
 
 def encode_document(document: msgspec.Struct) -> bytes:
     """A manifest or a header as indented JSON, for people and for diff."""
-    plain = _plain(msgspec.to_builtins(document))
+    plain = with_words(msgspec.to_builtins(document))
     return msgspec.json.format(_encode(plain), indent=2) + b"\n"
 
 
@@ -72,12 +72,12 @@ def decode_document(content: bytes, kind: type[Document]) -> tuple[Document, lis
     return kind(**kept), faults
 
 
-def _plain(value: Any) -> Any:
-    """The same value with every float that JSON cannot say replaced by its word."""
+def with_words(value: Any) -> Any:
+    """The same plain value with every float that JSON cannot say replaced by its word."""
     if isinstance(value, float):
         return value if math.isfinite(value) else repr(value)
     if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
+        return {key: with_words(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [with_words(item) for item in value]
     return value

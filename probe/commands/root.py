@@ -1,0 +1,37 @@
+"""`probe` itself: the list of verbs, each imported when it is called or listed."""
+
+import importlib
+
+import click
+
+from probe import __version__
+
+VERBS = ("list", "show", "doctor", "seal", "export")
+"""In the order of the help; `probe.commands.<verb>` holds its `command`."""
+
+COMPLETION = 'Tab completion: eval "$(_PROBE_COMPLETE=bash_source probe)", or zsh_ or fish_source.'
+
+
+class Verbs(click.Group):
+    """A group whose commands lie in modules of their own name."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All verbs, in the order of the help."""
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The verb of this name, imported now."""
+        if cmd_name not in VERBS:
+            return None
+        command: click.Command = importlib.import_module(f"probe.commands.{cmd_name}").command
+        return command
+
+
+@click.group(cls=Verbs, epilog=COMPLETION, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, message="probe %(version)s")
+def root() -> None:
+    """See why a mixed-precision or ZeRO training run is slow, big or unstable.
+
+    \b
+    Example: probe list; probe show latest
+    """
