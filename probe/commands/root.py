@@ -6,7 +6,7 @@ import click
 
 from probe import __version__
 
-VERBS = ("list", "show", "doctor", "seal", "export")
+VERBS = ("list", "show", "doctor", "seal", "export", "estimate")
 """In the order of the help; `probe.commands.<verb>` holds its `command`."""
 
 COMPLETION = 'Tab completion: eval "$(_PROBE_COMPLETE=bash_source probe)", or zsh_ or fish_source.'
