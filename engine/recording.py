@@ -37,6 +37,8 @@ class Session:
             clock=Clock(wall_ns=time.time_ns(), monotonic_ns=time.monotonic_ns()),
         )
         self.writer = RankWriter(Path(handover.run_dir), self.header) if handover.run_dir else None
+        self.step = 0
+        """The step under way, for what is logged in it."""
         self._began_ns = time.monotonic_ns()
         self._engine_beats = threading.Event()
         self._pulse = threading.Thread(target=self._beat_until_taken, name="pulse", daemon=True)

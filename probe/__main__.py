@@ -14,8 +14,9 @@ import traceback
 from collections.abc import Sequence
 
 import click
+from click.shell_completion import shell_complete
 
-from probe.commands.root import root
+from probe.commands.root import COMPLETION_VARIABLE, root
 from probe.errors import ConfigError, ProbeError
 from probe.text.printable import printable
 
@@ -33,38 +34,45 @@ def main(arguments: Sequence[str] | None = None) -> int:
             # Whatever the locale and whatever a run contains, it can be written somehow.
             stream.reconfigure(errors="backslashreplace")
     try:
-        code = _run(arguments)
-        sys.stdout.flush()
+        try:
+            code = _run(arguments)
+        finally:
+            _flush()
     except BrokenPipeError:
         code = READER_LEFT
     except Exception as error:
         code = _explain(error)
     except KeyboardInterrupt:
         code = INTERRUPTED
-    if code == READER_LEFT:
-        # What is still buffered must go somewhere when the interpreter ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return code
 
 
-def _run(arguments: Sequence[str] | None) -> int:
-    """Let click parse and call; its exit codes and exits as a number."""
+def _flush() -> None:
+    """Write out what is buffered; if that fails, see that the interpreter need not try again."""
     try:
-        result = root.main(args=arguments, prog_name="probe", standalone_mode=False)
-    except SystemExit as end:
-        if isinstance(end.__context__, BrokenPipeError):
-            # click and rich both end the process so when nobody reads any more.
-            return READER_LEFT
-        return end.code if isinstance(end.code, int) else 0
-    return result if isinstance(result, int) else 0
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    """Let click parse and call, without its own handling of errors."""
+    if asked := os.environ.get(COMPLETION_VARIABLE):
+        return shell_complete(root, {}, "probe", COMPLETION_VARIABLE, asked)
+    try:
+        given = sys.argv[1:] if arguments is None else list(arguments)
+        with root.make_context("probe", given) as context:
+            root.invoke(context)
+    except click.exceptions.Exit as end:
+        return end.exit_code
+    return 0
 
 
 def _explain(error: Exception) -> int:
     """Say what went wrong in one sentence on stderr; the whole story only if asked for."""
     if os.environ.get(DEBUG_VARIABLE, "") not in ("", "0"):
         traceback.print_exception(error)
-    if isinstance(error, click.Abort):
-        return INTERRUPTED
     if isinstance(error, ConfigError):
         _say(*str(error).split("\n"))
     elif isinstance(error, ProbeError):
@@ -74,7 +82,7 @@ def _explain(error: Exception) -> int:
         more = f" See `{context.command_path} --help`." if context else ""
         _say(error.format_message() + more)
     elif isinstance(error, OSError):
-        _say(f"{error.filename or 'Writing'}: {error.strerror or error}.")
+        _say(f"{error.filename or 'The output'}: {error.strerror or error}.")
     else:
         what = f"{type(error).__name__}: {error}"
         _say(f"A fault of our own ({what}); {DEBUG_VARIABLE}=1 shows where.")

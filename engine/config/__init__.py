@@ -1,1 +1,1 @@
-"""One frozen `Config` from what a user brought: DeepSpeed JSON, Accelerate YAML, dict, flags."""
+"""One frozen `Config`, whatever the user brought: a DeepSpeed or Accelerate file, a dict, flags."""

@@ -125,7 +125,7 @@ class Config:
     precision: PrecisionPolicy = field(default_factory=PrecisionPolicy)
     zero: ZeroPolicy = field(default_factory=ZeroPolicy)
     offload_optimizer: OffloadPolicy = field(default_factory=OffloadPolicy)
-    offload_params: OffloadPolicy = field(default_factory=OffloadPolicy)
+    offload_params: OffloadPolicy = field(default_factory=lambda: OffloadPolicy(buffer_count=5))
     activations: ActivationPolicy = field(default_factory=ActivationPolicy)
     optimizer: OptimizerPolicy | None = None
     schedule: SchedulePolicy | None = None

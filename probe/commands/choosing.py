@@ -1,5 +1,6 @@
 """Which run is meant: a path, a name, a part of a name, or `latest`; and which tables of it."""
 
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -26,7 +27,7 @@ def run_argument(function: Function) -> Function:
     """The argument RUN and the folder in which it is looked for by name."""
     folder = click.option(
         "--runs-dir",
-        type=click.Path(path_type=Path),
+        type=click.Path(file_okay=False, path_type=Path),
         default=DEFAULT_RUNS_DIR,
         envvar=RUNS_DIR_VARIABLE,
         show_default=True,
@@ -73,7 +74,9 @@ def complete_run(ctx: click.Context, param: click.Parameter, start: str) -> list
 
     runs_dir = Path(ctx.params.get("runs_dir") or DEFAULT_RUNS_DIR)
     names = sorted((path.name for path in run_paths(runs_dir)), reverse=True)
-    fitting = [name for name in [LATEST, *names] if name.startswith(start) and name.isprintable()]
+    # The shell takes what is offered as it is, so that a name must need no quotes.
+    plain = [LATEST, *(name for name in names if shlex.quote(name) == name)]
+    fitting = [name for name in plain if name.startswith(start)]
     if not fitting or "/" in start or start == ".":
         return [CompletionItem(start, type="dir")]
     return [CompletionItem(name) for name in fitting]

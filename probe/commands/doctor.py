@@ -16,7 +16,7 @@ FOUND_ERRORS = 1
 @json_option
 @click.pass_context
 def command(ctx: click.Context, run: str, runs_dir: Path, as_json: bool) -> None:
-    """Check every file of a run; name each problem, its place and its remedy.
+    """Check every file of a run; name each problem and its remedy.
 
     Exits with 1 if any problem is an error, with 0 if there are none or only warnings.
 

@@ -19,7 +19,7 @@ FORMATS = ("csv", "parquet", "jsonl")
     "-o",
     "--output",
     "folder",
-    type=click.Path(path_type=Path),
+    type=click.Path(file_okay=False, path_type=Path),
     required=True,
     metavar="DIR",
     help="Folder to write into; made if absent.",
@@ -49,11 +49,11 @@ def command(
     ranks: tuple[int, ...],
     force: bool,
 ) -> None:
-    """Write the tables of a run into a folder, one file a table for all ranks.
+    """Write the tables of a run into CSV, Parquet or JSONL files.
 
-    Parquet and JSONL hold the exact values. In CSV missing is an empty cell and a list is JSON; a
-    text that begins with = + - @ or a line break gets an apostrophe in front, so that no
-    spreadsheet runs a stranger's formula.
+    One file a table, for all ranks. Parquet and JSONL hold the exact values. In CSV missing is an
+    empty cell and a list is JSON; a text that begins with = + - @ or a line break gets an
+    apostrophe in front, so that no spreadsheet runs a stranger's formula.
 
     \b
     Example: probe export latest --to csv -o tables --table steps --rank 0
@@ -61,9 +61,9 @@ def command(
     from probe.commands.opening import open_readable
     from probe.export import ExportFormat, export_run
     from probe.text.file_report import export_report
+    from probe.text.problem_list import describe_problems
     from probe.text.progress import table_progress
-    from probe.text.run_list import describe_problems
-    from probe.text.terminal import make_console, print_plainly, print_rows
+    from probe.text.terminal import make_console, print_lines
 
     opened = open_readable(find_run(run, runs_dir))
     with table_progress("Exporting") as on_table:
@@ -76,7 +76,7 @@ def command(
             overwrite=force,
             on_table=on_table,
         )
-    print_rows(make_console(), export_report(exported))
+    print_lines(make_console(), export_report(exported))
     if problems := [problem for item in exported for problem in item.problems]:
         remark = f"{describe_problems(problems)} on the way; `probe doctor` shows what and where."
-        print_plainly(make_console(stderr=True), remark)
+        click.echo(remark, err=True)

@@ -14,7 +14,7 @@ from probe.read.discovery import RunSummary, find_runs, is_readable
 @click.argument(
     "folder",
     metavar="[DIR]",
-    type=click.Path(path_type=Path),
+    type=click.Path(file_okay=False, path_type=Path),
     default=DEFAULT_RUNS_DIR,
     envvar=RUNS_DIR_VARIABLE,
 )
@@ -63,9 +63,11 @@ def _print_list(runs: list[RunSummary], folder: Path) -> None:
 
     from probe.text.printable import printable
     from probe.text.run_list import run_list
-    from probe.text.terminal import make_console, print_rows
+    from probe.text.terminal import make_console, print_lines, row_columns
 
     if not runs:
         click.echo(f"{printable(str(folder))} holds no runs yet.", err=True)
         return
-    print_rows(make_console(), run_list(runs, now_ns=time.time_ns()))
+    console = make_console()
+    lines = run_list(runs, now_ns=time.time_ns(), columns=row_columns(console))
+    print_lines(console, lines)

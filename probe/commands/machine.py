@@ -10,6 +10,7 @@ from typing import Any
 import click
 import msgspec
 
+from probe.errors import ProbeError
 from probe.read.problem import Problem
 from probe.schema.codec import with_words
 
@@ -18,8 +19,11 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON f
 
 def print_json(value: Any) -> None:
     """Print a plain value, a document or a frozen result as indented JSON."""
-    plain = with_words(msgspec.to_builtins(value))
-    click.echo(json.dumps(plain, indent=2, allow_nan=False))
+    try:
+        text = json.dumps(with_words(msgspec.to_builtins(value)), indent=2, allow_nan=False)
+    except RecursionError:
+        raise ProbeError("The run's manifest is nested too deep to be printed as JSON.") from None
+    click.echo(text)
 
 
 def problem_json(problem: Problem) -> dict[str, Any]:

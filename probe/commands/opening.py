@@ -1,10 +1,21 @@
-"""Opening a run for a verb that needs its tables."""
+"""Opening a run for a verb that needs its tables, and the numbers that a run is told by."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
+from probe.analyse.headline import (
+    COMM_COLUMNS,
+    MEMORY_COLUMNS,
+    STEP_COLUMNS,
+    Headline,
+    summarise_run,
+)
 from probe.errors import FormatVersionError
+from probe.read.problem import Problem
 from probe.read.run import Run, load_run
 from probe.schema.layout import FORMAT_MAJOR
+from probe.schema.tables import COMM, MEMORY, STEPS, TABLES, Table
 
 
 def open_readable(path: Path) -> Run:
@@ -17,3 +28,29 @@ def open_readable(path: Path) -> Run:
             "it, or upgrade."
         )
     return run
+
+
+@dataclass(frozen=True, kw_only=True)
+class Told:
+    """A run in a few numbers, and all that was wrong while they were read."""
+
+    headline: Headline
+    table_rows: dict[str, int]
+    problems: tuple[Problem, ...]
+
+
+def tell(run: Run, *, on_table: Callable[[Table], None] = lambda table: None) -> Told:
+    """Read what the headline needs of each table, and count the rows of all."""
+    columns = {STEPS: STEP_COLUMNS, MEMORY: MEMORY_COLUMNS, COMM: COMM_COLUMNS}
+    tables = {}
+    problems = list(run.problems)
+    for table in TABLES:
+        on_table(table)
+        loaded = run.table(table, columns=columns.get(table, ("rank",)))
+        tables[table] = loaded.table
+        problems += loaded.problems
+    return Told(
+        headline=summarise_run(steps=tables[STEPS], memory=tables[MEMORY], comm=tables[COMM]),
+        table_rows={table.name: rows.num_rows for table, rows in tables.items()},
+        problems=tuple(problems),
+    )

@@ -6,10 +6,11 @@ import click
 
 from probe import __version__
 
-VERBS = ("list", "show", "doctor", "seal", "export", "estimate")
+VERBS = ("run", "list", "show", "doctor", "seal", "export", "estimate")
 """In the order of the help; `probe.commands.<verb>` holds its `command`."""
 
-COMPLETION = 'Tab completion: eval "$(_PROBE_COMPLETE=bash_source probe)", or zsh_ or fish_source.'
+COMPLETION_VARIABLE = "_PROBE_COMPLETE"
+COMPLETION = f'Completion: eval "$({COMPLETION_VARIABLE}=bash_source probe)" (or zsh_, fish_)'
 
 
 class Verbs(click.Group):
@@ -27,11 +28,19 @@ class Verbs(click.Group):
         return command
 
 
-@click.group(cls=Verbs, epilog=COMPLETION, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=Verbs,
+    invoke_without_command=True,
+    epilog=COMPLETION,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(__version__, message="probe %(version)s")
-def root() -> None:
+@click.pass_context
+def root(ctx: click.Context) -> None:
     """See why a mixed-precision or ZeRO training run is slow, big or unstable.
 
     \b
-    Example: probe list; probe show latest
+    Example: probe run train.py --stage 3 --bf16; probe show latest
     """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())

@@ -18,25 +18,14 @@ def command(run: str, runs_dir: Path, as_json: bool) -> None:
     \b
     Example: probe show latest
     """
-    from probe.analyse.headline import COMM_COLUMNS, MEMORY_COLUMNS, STEP_COLUMNS, summarise_run
-    from probe.commands.opening import open_readable
-    from probe.schema.tables import COMM, MEMORY, STEPS, TABLES
+    from probe.commands.opening import open_readable, tell
     from probe.text.progress import table_progress
     from probe.text.run_detail import run_detail
     from probe.text.terminal import make_console, print_plainly
 
     opened = open_readable(find_run(run, runs_dir))
-    columns = {STEPS: STEP_COLUMNS, MEMORY: MEMORY_COLUMNS, COMM: COMM_COLUMNS}
-    tables = {}
-    problems = list(opened.problems)
     with table_progress("Reading") as on_table:
-        for table in TABLES:
-            on_table(table)
-            loaded = opened.table(table, columns=columns.get(table, ("rank",)))
-            tables[table] = loaded.table
-            problems += loaded.problems
-    headline = summarise_run(steps=tables[STEPS], memory=tables[MEMORY], comm=tables[COMM])
-    table_rows = {table.name: rows.num_rows for table, rows in tables.items()}
+        told = tell(opened, on_table=on_table)
     if as_json:
         print_json(
             {
@@ -46,13 +35,17 @@ def command(run: str, runs_dir: Path, as_json: bool) -> None:
                 "why": opened.verdict.why,
                 "ranks": opened.ranks,
                 "manifest": opened.manifest,
-                "headline": headline,
-                "table_rows": table_rows,
-                "problems": [problem_json(item) for item in problems],
+                "headline": told.headline,
+                "table_rows": told.table_rows,
+                "problems": [problem_json(item) for item in told.problems],
             }
         )
         return
     detail = run_detail(
-        opened, headline, table_rows=table_rows, problems=problems, now_ns=time.time_ns()
+        opened,
+        told.headline,
+        table_rows=told.table_rows,
+        problems=told.problems,
+        now_ns=time.time_ns(),
     )
     print_plainly(make_console(), detail)

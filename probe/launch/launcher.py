@@ -10,8 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
-
 from probe.errors import ProbeError
 from probe.launch.processes import Outcome, RankProcesses
 from probe.launch.progress import Progress, Watcher
@@ -139,5 +137,5 @@ def _close(writer: RunWriter, request: RunRequest, outcome: Outcome) -> None:
     writer.finish(outcome.status, codes)
     try:
         seal_run(writer.path)
-    except (ProbeError, OSError, msgspec.MsgspecError) as error:
+    except (ProbeError, OSError) as error:
         logger.warning("%s is not sealed, and reads all the same: %s", writer.path, error)

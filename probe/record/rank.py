@@ -61,6 +61,15 @@ class RankWriter:
         """Rows that came after the recording had ended."""
         return self._lost_rows
 
+    def describe(self, header: Header) -> None:
+        """Replace the header, now that more is known of this rank."""
+        if self._stop_reason:
+            return
+        try:
+            replace_file(self._dir / HEADER, encode_document(header))
+        except Exception as error:
+            self._stop(error)
+
     def write(self, row: Row) -> None:
         """Append one row to its table."""
         if self._stop_reason:

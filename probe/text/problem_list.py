@@ -1,5 +1,6 @@
 """The problems of a run: where each is, what it is, and what a person can do about it."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 from rich.console import Group, RenderableType
@@ -8,9 +9,9 @@ from rich.table import Table
 from rich.text import Text
 
 from probe.read.problem import Problem
+from probe.schema.vocabulary import Severity
 from probe.text.marks import SEVERITY_STYLE
 from probe.text.printable import printable
-from probe.text.run_list import describe_problems
 
 LONGEST_TEXT = 400
 """Characters of a sentence that may quote from the run."""
@@ -42,3 +43,13 @@ def place_of(problem: Problem) -> str:
     """The file, and the line where there is one: rank_00000/steps.jsonl:31."""
     file = printable(problem.file)
     return file if problem.line is None else f"{file}:{problem.line}"
+
+
+def describe_problems(problems: Sequence[Problem]) -> str:
+    """How many problems of each severity: 2 errors, 1 warning."""
+    found = Counter(item.severity for item in problems)
+    counts = ((severity, found[severity]) for severity in Severity if found[severity])
+    return ", ".join(
+        f"{count:,} {severity}{'s' if count > 1 and severity is not Severity.INFO else ''}"
+        for severity, count in counts
+    )

@@ -10,12 +10,13 @@ from rich.text import Text
 from probe.analyse.headline import Headline, Peak
 from probe.read.problem import Problem
 from probe.read.run import Run
-from probe.schema.documents import Manifest
+from probe.schema.documents import Manifest, RunConfig
+from probe.schema.vocabulary import Tier
+from probe.text.aligned import align, with_heading
 from probe.text.marks import STATUS_STYLE
 from probe.text.printable import printable
-from probe.text.run_list import describe_offload, describe_problems
+from probe.text.problem_list import describe_problems
 from probe.units import (
-    MISSING,
     format_ago,
     format_bytes,
     format_count,
@@ -28,6 +29,8 @@ from probe.units import (
 LONGEST_TEXT = 300
 """Characters of a text of the run that are shown; --json gives the whole."""
 MOST_ITEMS = 8
+_NAMES = 11
+"""Width of the column of names, in facts and tables alike."""
 
 
 def run_detail(
@@ -46,11 +49,11 @@ def run_detail(
     parts: list[RenderableType] = [
         title,
         Text(),
-        _facts([*_identity(run, manifest, now_ns)]),
+        facts_grid([*_identity(run, manifest, now_ns)]),
         Text(),
-        _facts([*_figures(manifest, headline)]),
+        facts_grid([*figures(manifest, headline)]),
         Text(),
-        _tables(table_rows),
+        *_tables(table_rows),
     ]
     if problems:
         remark = f"{describe_problems(problems)}; `probe doctor` shows what and where."
@@ -64,8 +67,7 @@ def _identity(run: Run, manifest: Manifest, now_ns: int) -> Iterator[tuple[str, 
         yield "name", manifest.name
     setup = [config.precision.value] if config.precision else []
     setup += [] if config.stage is None else [f"ZeRO stage {config.stage}"]
-    if (offload := describe_offload(config)) != MISSING:
-        setup.append(f"offload {offload}")
+    setup += _offloaded(config)
     yield "setup", ", ".join(setup)
     yield "world", ", ".join(_world(run, manifest))
     if model.param_elements is not None:
@@ -82,6 +84,12 @@ def _identity(run: Run, manifest: Manifest, now_ns: int) -> Iterator[tuple[str, 
     yield "notes", manifest.notes
     for sentence in manifest.lost[:MOST_ITEMS]:
         yield "lost", sentence
+
+
+def _offloaded(config: RunConfig) -> list[str]:
+    """What rests off the device, and where."""
+    tiers = {"optimizer": config.offload_optimizer, "parameters": config.offload_params}
+    return [f"{what} on {tier}" for what, tier in tiers.items() if tier is not Tier.DEVICE]
 
 
 def _world(run: Run, manifest: Manifest) -> Iterator[str]:
@@ -116,7 +124,8 @@ def _code(manifest: Manifest) -> str:
     return f"{manifest.script or 'commit'} at {git.commit[:12]}{branch}{changed}"
 
 
-def _figures(manifest: Manifest, headline: Headline) -> Iterator[tuple[str, str]]:
+def figures(manifest: Manifest, headline: Headline) -> Iterator[tuple[str, str]]:
+    """The headline as names and texts."""
     expected = manifest.expected_steps
     steps = format_exact(headline.recorded_steps)
     steps += f" of {format_exact(expected)}" if expected is not None else ""
@@ -128,7 +137,8 @@ def _figures(manifest: Manifest, headline: Headline) -> Iterator[tuple[str, str]
         wall = format_duration(headline.median_wall_ns)
         yield "step time", f"{wall} on the slowest rank (median of {over} steps)"
     if headline.last_loss is not None:
-        yield "last loss", f"{format_number(headline.last_loss)} in step {headline.last_loss_step}"
+        step = format_exact(headline.last_loss_step)
+        yield "last loss", f"{format_number(headline.last_loss)} in step {step}"
     if headline.loss_scale is not None:
         yield "loss scale", format_number(headline.loss_scale)
     yield "device peak", _peak(headline.peak_device)
@@ -142,10 +152,10 @@ def _peak(peak: Peak | None) -> str:
     return "" if peak is None else f"{format_bytes(peak.peak_bytes)} on rank {peak.rank}"
 
 
-def _facts(facts: Sequence[tuple[str, str]]) -> Table:
+def facts_grid(facts: Sequence[tuple[str, str]]) -> Table:
     """Names and texts in two columns; facts that the run does not tell are left out."""
     grid = Table.grid(padding=(0, 2, 0, 0))
-    grid.add_column(no_wrap=True, style="dim", min_width=11)
+    grid.add_column(no_wrap=True, style="dim", min_width=_NAMES)
     grid.add_column(overflow="fold")
     for name, text in facts:
         if text:
@@ -153,14 +163,12 @@ def _facts(facts: Sequence[tuple[str, str]]) -> Table:
     return grid
 
 
-def _tables(table_rows: Mapping[str, int]) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column("table", no_wrap=True, min_width=11)
-    table.add_column("rows", no_wrap=True, justify="right")
-    for name, rows in table_rows.items():
-        if rows:
-            table.add_row(name, format_exact(rows))
-    return table
+def _tables(table_rows: Mapping[str, int]) -> list[Text]:
+    rows = [(f"{name:<{_NAMES}}", format_exact(rows)) for name, rows in table_rows.items() if rows]
+    if not rows:
+        return [Text("No table has rows.")]
+    heading = (f"{'table':<{_NAMES}}", "rows")
+    return with_heading(align([heading, *rows], right=(1,)), "dim")
 
 
 def _some(items: Sequence[str]) -> str:

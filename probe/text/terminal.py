@@ -1,31 +1,40 @@
 """The one place that makes a console, so that every verb looks and behaves alike.
 
 On a terminal: colours and its own width. In a pipe: plain text without trailing blanks, 80 columns
-for prose unless COLUMNS says otherwise, and tables as wide as they need, one row one line.
+for prose unless COLUMNS says otherwise, and rows as long as they are, one row one line.
 NO_COLOR takes the colours away, FORCE_COLOR brings them into a pipe.
 """
 
-import os
-import sys
+import shutil
+from collections.abc import Iterable
 
 from rich.console import Console, RenderableType
+from rich.text import Text
 
 PIPE_COLUMNS = 80
-FEWEST_COLUMNS = 40
-_UNBOUNDED_COLUMNS = 10_000
+FEWEST_COLUMNS = 72
+"""A narrower terminal wraps lines by itself: better than a number cut short by us."""
+MOST_COLUMNS = 10_000
+
+
+class _Console(Console):
+    """A console that lets a broken pipe be handled where all errors are."""
+
+    def on_broken_pipe(self) -> None:
+        """Nobody reads any more; the entry point ends the program quietly."""
+        raise BrokenPipeError
 
 
 def make_console(*, stderr: bool = False) -> Console:
     """A console on stdout, or on stderr for progress and remarks."""
-    stream = sys.stderr if stderr else sys.stdout
-    on_terminal = stream.isatty()
-    return Console(
+    columns = shutil.get_terminal_size(fallback=(PIPE_COLUMNS, 24)).columns
+    return _Console(
         stderr=stderr,
         # What stands in a run is text: no markup, no emoji codes, no guessing at numbers.
         markup=False,
         emoji=False,
         highlight=False,
-        width=_columns() or (None if on_terminal else PIPE_COLUMNS),
+        width=min(max(columns, FEWEST_COLUMNS), MOST_COLUMNS),
     )
 
 
@@ -40,16 +49,12 @@ def print_plainly(console: Console, view: RenderableType) -> None:
     print("\n".join(line.rstrip() for line in lines), end="", file=console.file)
 
 
-def print_rows(console: Console, view: RenderableType) -> None:
-    """Print a table; what reads a pipe wants whole rows, however long."""
-    if not console.file.isatty():
-        console.width = _UNBOUNDED_COLUMNS
-    print_plainly(console, view)
+def print_lines(console: Console, lines: Iterable[Text]) -> None:
+    """Print lines that are whole as they are; a long one is never cut."""
+    for line in lines:
+        console.print(line, soft_wrap=True)
 
 
-def _columns() -> int | None:
-    """The width that COLUMNS asks for, if it is one."""
-    asked = os.environ.get("COLUMNS", "")
-    if not asked.isdecimal() or int(asked) == 0:
-        return None
-    return max(FEWEST_COLUMNS, min(int(asked), _UNBOUNDED_COLUMNS))
+def row_columns(console: Console) -> int:
+    """How long a row may get: what reads a pipe wants whole rows."""
+    return console.width if console.file.isatty() else MOST_COLUMNS

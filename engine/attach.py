@@ -1,0 +1,92 @@
+"""Joins an engine to the recording of its process: who it is to the header, its facts to rows."""
+
+import platform
+from collections.abc import Mapping
+from dataclasses import asdict
+from enum import Enum
+from typing import Any
+
+import torch
+
+from engine.engine import Engine
+from engine.observer import Recorder
+from engine.partition import Member
+from engine.recording import current
+from probe import __version__
+from probe.schema.documents import Header, ModelFacts, RunConfig
+from probe.schema.vocabulary import CollectiveOp
+
+_REPLACED_ON_GLOO = {CollectiveOp.REDUCE_SCATTER: CollectiveOp.ALL_TO_ALL}
+"""What is really run where the backend has no true form of an operation."""
+
+
+def attach(engine: Engine, members: list[Member]) -> None:
+    """Record this engine, if this process records."""
+    session = current()
+    if session is None or session.writer is None:
+        return
+    session.header = _described(session.header, engine, members)
+    session.writer.describe(session.header)
+    on_gloo = engine.device.type == "cpu"
+    precision = engine.config.precision
+    engine.observer = Recorder(
+        session,
+        session.writer,
+        world=engine.world_size,
+        backend_op=lambda op: _REPLACED_ON_GLOO.get(op, op) if on_gloo else op,
+        wire_dtype=precision.communication_dtype or precision.precision.value.removeprefix("amp_"),
+        ledger=engine.ledger,
+        micro_batch_samples=engine.config.batch.micro,
+    )
+
+
+def _described(header: Header, engine: Engine, members: list[Member]) -> Header:
+    config, module = engine.config, engine.module
+    return Header(
+        rank=header.rank,
+        local_rank=header.local_rank,
+        host=header.host,
+        pid=header.pid,
+        clock=header.clock,
+        device=_device_name(engine.device),
+        engine=f"zeroprobe {__version__}",
+        config=RunConfig(
+            precision=config.precision.precision,
+            stage=config.zero.stage,
+            offload_optimizer=config.offload_optimizer.tier,
+            offload_params=config.offload_params.tier,
+            train_batch_samples=config.batch.train,
+            micro_batch_samples=config.batch.micro,
+            accumulation_steps=config.batch.accumulation_steps,
+            settings=flat_settings(asdict(config)),
+        ),
+        model=ModelFacts(
+            name=type(module).__name__,
+            param_elements=sum(member.elements for member in members),
+            trainable_elements=sum(m.elements for m in members if m.group is not None),
+            buffer_bytes=sum(
+                item.numel() * item.element_size() for item in engine.module.buffers()
+            ),
+        ),
+        versions={"torch": str(torch.__version__), "python": platform.python_version()},
+        seeds={"torch": torch.initial_seed() & (2**63 - 1)},
+        parameters=[member.name for member in members],
+    )
+
+
+def flat_settings(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested settings under dotted names, with plain values."""
+    flat: dict[str, Any] = {}
+    for name, value in settings.items():
+        path = f"{prefix}{name}"
+        if isinstance(value, Mapping):
+            flat |= flat_settings(value, f"{path}.")
+        elif isinstance(value, Enum):
+            flat[path] = value.value
+        else:
+            flat[path] = value if isinstance(value, str | int | float | None) else repr(value)
+    return flat
+
+
+def _device_name(device: torch.device) -> str:
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else str(device)

@@ -1,0 +1,85 @@
+"""The arithmetic of a reduction: the mean of what the ranks contributed, and who brought a bad value.
+
+Contributions are added in fp32 and in the order of ranks, whatever their own type: rounded once at the
+end, and the same on every run. The work goes tile by tile, so that a tile is still in the cache when it
+is checked for values that are no numbers; the origin of one is only looked for once there is one.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from probe.schema.vocabulary import NonFinite
+
+TILE_ELEMENTS = 65_536
+
+
+@dataclass(frozen=True, kw_only=True)
+class BadElement:
+    """The first value that is no number in one rank's contribution."""
+
+    rank: int
+    position: int
+    kind: NonFinite
+
+
+def mean_into(out: Tensor, contributions: Sequence[Tensor], *, factor: float, add: bool) -> bool:
+    """out = factor × sum of contributions (+ out); False when the result holds a value that is no number.
+
+    `out` may be one of the contributions.
+    """
+    tile = min(TILE_ELEMENTS, out.numel())
+    total = torch.empty(tile, dtype=torch.float32, device=out.device)
+    widened = torch.empty_like(total)
+    checks = []
+    for start in range(0, out.numel(), TILE_ELEMENTS):
+        stop = min(start + TILE_ELEMENTS, out.numel())
+        into, temporary = total[: stop - start], widened[: stop - start]
+        into.copy_(contributions[0][start:stop])
+        for contribution in contributions[1:]:
+            # Adding 16-bit to fp32 directly takes torch's slow path on CPU; copying first does not.
+            into.add_(temporary.copy_(contribution[start:stop]))
+        if factor != 1.0:
+            into.mul_(factor)
+        if add:
+            into.add_(temporary.copy_(out[start:stop]))
+        checks.append(into.sum())
+        out[start:stop].copy_(into)
+    return bool(torch.stack(checks).sum().isfinite()) if checks else True
+
+
+def first_bad_elements(
+    contributions: Sequence[Tensor], *, mean: Tensor, overwritten: int | None
+) -> list[BadElement]:
+    """For each rank that brought a value that is no number: where its first one stands, and its kind.
+
+    `overwritten` is the rank whose contribution the mean has replaced: it is to blame for what is bad in
+    the mean and in nobody else's contribution.
+    """
+    found = []
+    unexplained = ~mean.isfinite()
+    for rank, contribution in enumerate(contributions):
+        if rank != overwritten:
+            bad = ~contribution.isfinite()
+            unexplained &= ~bad
+            found += _first(rank, contribution, bad)
+    if overwritten is not None:
+        found += _first(overwritten, mean, unexplained)
+    return sorted(found, key=lambda each: each.rank)
+
+
+def _first(rank: int, values: Tensor, bad: Tensor) -> list[BadElement]:
+    positions = bad.nonzero()[:, 0]
+    if not positions.numel():
+        return []
+    return [BadElement(rank=rank, position=int(positions[0]), kind=kind_of(values[positions]))]
+
+
+def kind_of(values: Tensor) -> NonFinite:
+    """Infinite, not a number, or both; `values` hold at least one of them."""
+    has_nan, has_inf = bool(values.isnan().any()), bool(values.isinf().any())
+    if has_nan and has_inf:
+        return NonFinite.BOTH
+    return NonFinite.NAN if has_nan else NonFinite.INF

@@ -1,0 +1,328 @@
+"""A step, told in order: forward, backward, and at the boundary one update that all ranks agree on.
+
+The `Engine` only conducts. Where weights and gradients live is the stage's matter, how they are updated
+the update's, what is cast the precision's, how large the loss scale is the scaler's.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import Module
+from torch.optim import Optimizer
+
+from engine.collectives import Collectives, Meeting
+from engine.config.policies import Config
+from engine.facts import Observer, OverflowFacts, StepFacts
+from engine.loss_scale import LossScaler, ScaleAtMinimumError
+from engine.memory import Ledger, ModelSize, closed_form, storage_bytes
+from engine.partition import Member
+from engine.precision import autocast, cast_inputs, weight_dtype
+from engine.stages import Stage
+from engine.tracing import PhaseClock
+from engine.update import Outcome, Update
+from probe.errors import UsageError
+from probe.schema.vocabulary import MemoryCategory, Phase, Precision, SkipReason
+
+
+class Engine:
+    """A model that trains over all ranks; what it does not know itself it asks the model."""
+
+    def __init__(
+        self,
+        *,
+        module: Module,
+        config: Config,
+        members: list[Member],
+        stage: Stage,
+        update: Update | None,
+        scaler: LossScaler,
+        schedule: Any | None,
+        collectives: Collectives,
+        clock: PhaseClock,
+        meeting: Meeting,
+    ) -> None:
+        self.module = module
+        self.config = config
+        self.collectives = collectives
+        self.clock = clock
+        self.device = meeting.device
+        self.local_rank = meeting.local_rank
+        self.global_rank = collectives.rank
+        self.world_size = collectives.world
+        self.lr_scheduler = schedule
+        self.loss_scaler = scaler
+        self.global_steps = 0
+        self.skipped_steps = 0
+        self.micro_steps = 0
+        self.last_overflow: OverflowFacts | None = None
+        self._members = members
+        self._stage = stage
+        self._update = update
+        self._losses: list[Tensor] = []
+        self._backward_since_step = False
+        self._synchronise = True
+        self._scale_used: float | None = None
+        self._applied = False
+        self._gradient_norm = 0.0
+        self._last_applied_step: int | None = None
+        self._say_where()
+
+    # - The training loop
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the model on inputs cast to its precision."""
+        precision = self.config.precision.precision
+        with self.clock.phase(Phase.FORWARD), autocast(precision, self.device):
+            return self.module(*cast_inputs(args, precision), **cast_inputs(kwargs, precision))
+
+    __call__ = forward
+
+    def backward(self, loss: Tensor, *, retain_graph: bool = False) -> Tensor:
+        """Gradients of `loss`, scaled, and averaged over the ranks when the stage or boundary says so."""
+        if self._update is None:
+            raise UsageError("this engine has no optimizer, so there is nothing to train")
+        if not isinstance(loss, Tensor) or loss.numel() != 1:
+            got = f"shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else type(loss).__name__
+            raise UsageError(
+                f"rank {self.global_rank}: backward needs a loss of one number, got {got}; reduce it"
+                " first, with loss.mean() for example"
+            )
+        self._require_one_scale()
+        accumulation = self.config.batch.accumulation_steps
+        # Stages 2 and 3 send each micro-batch to its owners: that is what lets them not hold gradients.
+        synchronise = self._synchronise and (
+            self.config.zero.stage >= 2 or self.is_gradient_accumulation_boundary()
+        )
+        self._losses.append(loss.detach())
+        with self.clock.phase(Phase.BACKWARD):
+            self._stage.begin_backward(synchronise=synchronise)
+            scaled = loss.float() * (self.loss_scaler.scale / accumulation)
+            scaled.backward(retain_graph=retain_graph)  # type: ignore[no-untyped-call]
+            self._stage.end_backward()
+        self._scale_used = self.loss_scaler.scale
+        self._backward_since_step = True
+        return loss
+
+    def step(self) -> None:
+        """End a micro-batch; at the accumulation boundary update the weights, or skip on overflow."""
+        if self._update is None:
+            raise UsageError("this engine has no optimizer, so there is nothing to step")
+        if not self._backward_since_step:
+            raise UsageError(
+                f"rank {self.global_rank}: step() without backward() in step {self.global_steps};"
+                " call engine.backward(loss) once before each engine.step()"
+            )
+        boundary = self.is_gradient_accumulation_boundary()
+        self._backward_since_step = False
+        self.micro_steps += 1
+        self._applied = False
+        if not boundary:
+            return
+        assert self._scale_used is not None, "a backward has happened"
+        with self.clock.phase(Phase.OPTIMIZER):
+            outcome = self._update.run(scale=self._scale_used)
+            if outcome.applied:
+                self._stage.publish()
+            self._stage.clear()
+        self._conclude(outcome, self._scale_used)
+
+    def is_gradient_accumulation_boundary(self) -> bool:
+        """Whether the next `step` updates the weights."""
+        return (self.micro_steps + 1) % self.config.batch.accumulation_steps == 0
+
+    def was_step_applied(self) -> bool:
+        """Whether the last `step` changed the weights."""
+        return self._applied
+
+    @contextmanager
+    def no_sync(self) -> Iterator[None]:
+        """Gradients of backwards inside stay on their rank, whole in every stage, until one outside."""
+        before, self._synchronise = self._synchronise, False
+        try:
+            yield
+        finally:
+            self._synchronise = before
+
+    def train(self, mode: bool = True) -> "Engine":
+        """Training mode."""
+        self.module.train(mode)
+        return self
+
+    def eval(self) -> "Engine":
+        """Evaluation mode."""
+        return self.train(False)
+
+    def zero_grad(self) -> None:
+        """Forget what was accumulated."""
+        self._stage.clear()
+
+    # - What one may ask
+
+    @property
+    def optimizer(self) -> Optimizer | None:
+        """The user's optimizer; its groups hold this rank's segments."""
+        return None if self._update is None else self._update.optimizer
+
+    @property
+    def observer(self) -> Observer:
+        """Who is told facts."""
+        return self.collectives.observer
+
+    @observer.setter
+    def observer(self, observer: Observer) -> None:
+        self.collectives.observer = observer
+        observer.step_began(self.global_steps)
+
+    @property
+    def loss_scale(self) -> float:
+        """What the next loss is multiplied by."""
+        return self.loss_scaler.scale
+
+    @property
+    def cur_scale(self) -> float:
+        """DeepSpeed's name for `loss_scale`."""
+        return self.loss_scaler.scale
+
+    def train_batch_size(self) -> int:
+        """Samples a step, over all ranks."""
+        return (
+            self.train_micro_batch_size_per_gpu()
+            * self.gradient_accumulation_steps()
+            * self.world_size
+        )
+
+    def train_micro_batch_size_per_gpu(self) -> int:
+        """Samples a rank takes at once."""
+        return self.config.batch.micro or 1
+
+    def gradient_accumulation_steps(self) -> int:
+        """Micro-batches a step."""
+        return self.config.batch.accumulation_steps
+
+    def zero_optimization_stage(self) -> int:
+        """0 to 3."""
+        return self.config.zero.stage
+
+    def get_lr(self) -> list[float]:
+        """The learning rate of each parameter group."""
+        assert self._update is not None, "asked of an engine that trains"
+        return [float(group["lr"]) for group in self._update.optimizer.param_groups]
+
+    def get_global_grad_norm(self) -> float:
+        """The norm of the last step's gradients, unscaled and before clipping; NaN if skipped."""
+        return self._gradient_norm
+
+    def consolidated_state_dict(self, dtype: torch.dtype | None = None) -> dict[str, Tensor]:
+        """The whole model on the host of rank 0, empty elsewhere; every rank must call it.
+
+        `torch.float32` gives the masters, None the type the model computes in.
+        """
+        masters = dtype == torch.float32
+        values: dict[int, Tensor] = {}
+        for parameter, whole in self._stage.whole_weights(masters=masters):
+            if self.global_rank == 0:
+                values[id(parameter)] = whole.detach().to("cpu", dtype or whole.dtype, copy=True)
+        if self.global_rank != 0:
+            return {}
+        return {
+            name: values[id(tensor)] if id(tensor) in values else tensor.detach().cpu().clone()
+            for name, tensor in self.module.state_dict(keep_vars=True).items()
+        }
+
+    def ledger(self) -> Ledger:
+        """The bytes of model states on this rank beside their closed form."""
+        held = {category: storage_bytes(some) for category, some in self._stage.held().items()}
+        states = [] if self._update is None else self._update.optimizer_states()
+        held[MemoryCategory.OPTIMIZER_STATES] = storage_bytes(states)
+        held[MemoryCategory.COMM_BUFFERS] = self.collectives.pool.held_bytes
+        trained = sum(member.elements for member in self._members if member.group is not None)
+        masters = sum(segment.elements for segment in self._stage.segments)
+        wide = sum(state.numel() for state in states if state.dim())
+        size = ModelSize(
+            stage=self.config.zero.stage,
+            world=self.world_size,
+            trained_elements=trained,
+            frozen_elements=sum(member.elements for member in self._members) - trained,
+            weight_bytes=weight_dtype(self.config.precision.precision).itemsize,
+            moments=round(wide / masters) if masters else 0,
+        )
+        return Ledger(held_bytes=held, predicted_bytes=closed_form(size))
+
+    def close(self) -> None:
+        """Stop watching the peers; they learn that this rank is done."""
+        self.collectives.close()
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "module":
+            raise AttributeError(name)
+        return getattr(self.module, name)
+
+    # - After a step
+
+    def _conclude(self, outcome: Outcome, scale_used: float) -> None:
+        step = self.global_steps
+        self._applied = outcome.applied
+        self._gradient_norm = outcome.gradient_norm
+        if outcome.applied:
+            self._last_applied_step = step
+            if self.lr_scheduler is not None:
+                self.lr_scheduler.step()
+        else:
+            self.skipped_steps += 1
+            self.last_overflow = OverflowFacts(
+                step=step, loss_scale=scale_used, offenders=outcome.offenders
+            )
+            self.observer.overflow_found(self.last_overflow)
+        stuck: ScaleAtMinimumError | None = None
+        try:
+            self.loss_scaler.update(not outcome.applied)
+        except ScaleAtMinimumError as error:
+            stuck = error.blaming(self._culprit(outcome))
+        wall_ns, phase_ns = self.clock.turn_over()
+        self.observer.step_ended(
+            StepFacts(
+                step=step,
+                applied=outcome.applied,
+                skip_reason=None if outcome.applied else SkipReason.OVERFLOW,
+                loss=float(torch.stack([each.float().reshape(()) for each in self._losses]).mean()),
+                gradient_norm=outcome.gradient_norm,
+                loss_scale_used=scale_used,
+                loss_scale_next=self.loss_scaler.scale,
+                hysteresis_left=self.loss_scaler.hysteresis_left,
+                learning_rates=tuple(self.get_lr()),
+                micro_batches=len(self._losses),
+                wall_ns=wall_ns,
+                phase_ns=phase_ns,
+            )
+        )
+        self._losses.clear()
+        self._scale_used = None
+        self.global_steps += 1
+        self._say_where()
+        if stuck is not None:
+            self.collectives.leave_last_words(f"stopped: {stuck}")
+            raise stuck
+        self.observer.step_began(self.global_steps)
+
+    def _culprit(self, outcome: Outcome) -> str:
+        if not outcome.offenders:
+            return "no gradient could be blamed"
+        first = outcome.offenders[0]
+        whom = "the sum over ranks" if first.rank is None else f"rank {first.rank}"
+        return f"the first bad gradient is that of {first.name}: {first.kind} on {whom}"
+
+    def _require_one_scale(self) -> None:
+        if self._scale_used is not None and self._scale_used != self.loss_scaler.scale:
+            raise UsageError(
+                f"the loss scale went from {self._scale_used:g} to {self.loss_scaler.scale:g} between"
+                " two backwards of one step; change it between steps only"
+            )
+
+    def _say_where(self) -> None:
+        precision = self.config.precision.precision
+        self.collectives.now(
+            f"in step {self.global_steps}, stage {self.config.zero.stage}, {Precision(precision)}"
+        )

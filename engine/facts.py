@@ -1,0 +1,104 @@
+"""What the engine tells whoever listens: plain facts, no tensors, no files.
+
+The engine calls an `Observer` at four points only. The default does nothing; the recorder that turns
+facts into rows implements the same four methods.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from probe.schema.vocabulary import CollectiveOp, NonFinite, Phase, SkipReason, TensorRole
+
+
+@dataclass(frozen=True, kw_only=True)
+class CollectiveFacts:
+    """One collective, from its launch to the moment its result could be used."""
+
+    sequence: int
+    op: CollectiveOp
+    phase: Phase
+    block: str
+    logical_bytes: int
+    """What ZeRO asked for: the whole tensor that is reduced, gathered or sent."""
+    wire_bytes: int
+    """What this rank really sent."""
+    launched_ns: int
+    wait_began_ns: int
+    done_ns: int
+
+    @property
+    def exposed_ns(self) -> int:
+        """How long the computing thread stood still for it."""
+        return self.done_ns - self.wait_began_ns
+
+
+@dataclass(frozen=True, kw_only=True)
+class BadTensor:
+    """A tensor that held a value which is no number, and the rank where it arose."""
+
+    rank: int | None
+    """None when every rank's part was finite and only their sum was not."""
+    name: str
+    kind: NonFinite
+    role: TensorRole = TensorRole.GRADIENT
+
+
+@dataclass(frozen=True, kw_only=True)
+class OverflowFacts:
+    """Why a step was skipped: every offending tensor that was found, the first in model order first."""
+
+    step: int
+    loss_scale: float
+    offenders: tuple[BadTensor, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepFacts:
+    """One optimizer step as it was, applied or skipped."""
+
+    step: int
+    applied: bool
+    skip_reason: SkipReason | None
+    loss: float | None
+    gradient_norm: float
+    """The global norm after unscaling, before clipping; NaN on a skipped step."""
+    loss_scale_used: float
+    loss_scale_next: float
+    hysteresis_left: int
+    learning_rates: tuple[float, ...]
+    micro_batches: int
+    wall_ns: int
+    phase_ns: Mapping[Phase, int]
+
+
+class Observer(Protocol):
+    """Whoever wants to know."""
+
+    def step_began(self, step: int) -> None:
+        """Step number `step` starts, counted from zero."""
+
+    def step_ended(self, facts: StepFacts) -> None:
+        """The step is over on this rank."""
+
+    def collective_done(self, facts: CollectiveFacts) -> None:
+        """A collective's result is there."""
+
+    def overflow_found(self, facts: OverflowFacts) -> None:
+        """The step will be skipped."""
+
+
+class Silence:
+    """The observer that does nothing."""
+
+    def step_began(self, step: int) -> None:
+        """Nothing."""
+
+    def step_ended(self, facts: StepFacts) -> None:
+        """Nothing."""
+
+    def collective_done(self, facts: CollectiveFacts) -> None:
+        """Nothing."""
+
+    def overflow_found(self, facts: OverflowFacts) -> None:
+        """Nothing."""

@@ -1,0 +1,26 @@
+"""What can go wrong between ranks, said so that a person knows which rank and what.
+
+ProbeError
+├── PeerLostError            a rank ended or died while another still needed it
+├── OrderError               two ranks called different collectives at the same point
+├── ScaleStuckError          the loss overflows even at the smallest scale; names the first bad parameter
+└── OptimizerNotElementwiseError  the update of one element depends on others, so it cannot be sharded
+"""
+
+from probe.errors import ProbeError, UsageError
+
+
+class PeerLostError(ProbeError):
+    """A rank ended or died while another still waited for it."""
+
+
+class OrderError(ProbeError):
+    """Two ranks called different collectives at the same point of their programs."""
+
+
+class ScaleStuckError(ProbeError):
+    """Gradients overflow although the loss scale is at its minimum."""
+
+
+class OptimizerNotElementwiseError(UsageError):
+    """The update of one element depends on other elements, so a rank cannot update its slice alone."""

@@ -1,0 +1,158 @@
+"""Stage 0: every rank holds everything. Written for reading: it is the explanation of the others.
+
+Gradients are ordinary `p.grad`; after backward they are flattened, averaged over the ranks, and every
+rank makes the same update of the same fp32 masters.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import torch
+from torch import Tensor
+from torch.nn import Parameter
+
+from engine.facts import BadTensor
+from engine.partition import Layout, Span, plan_buckets
+from engine.reduction import name_bad_tensors
+from engine.segments import Segment, publish_masters
+from engine.stages.base import Setting, Stage
+from engine.weights import common_values
+from probe.schema.vocabulary import MemoryCategory, Phase
+
+
+class Replica(Stage):
+    """Plain data parallelism."""
+
+    gradients_are_sliced = False
+
+    def __init__(self, setting: Setting) -> None:
+        self._setting = setting
+        self._collectives = setting.collectives
+        self._rule = setting.reduction_rule(keep_local=True)
+        self._synchronise = True
+        self._bad: list[BadTensor] = []
+        self._used: set[int] = set()
+        self._sums: dict[Parameter, Tensor] = {}
+        self._masters: dict[Parameter, Tensor] = {}
+        world, limit = self._collectives.world, setting.bucket_elements
+        self._layouts = plan_buckets(setting.trained, world=world, limit_elements=limit)
+        self._frozen = plan_buckets(
+            setting.frozen, world=world, limit_elements=limit, prefix="frozen"
+        )
+        for layout in (*self._layouts, *self._frozen):
+            self._adopt(layout)
+        self.segments = [
+            self._segment(layout, at) for layout in self._layouts for at in range(len(layout.slots))
+        ]
+        self._segment_of = {segment.spans[0].member.parameter: segment for segment in self.segments}
+        if self._rule.local_dtype != setting.dtype:
+            for member in setting.trained:
+                member.parameter.register_post_accumulate_grad_hook(self._accumulate)
+
+    def begin_backward(self, *, synchronise: bool) -> None:
+        self._synchronise = synchronise
+
+    def end_backward(self) -> None:
+        if not self._synchronise:
+            return
+        for layout in self._layouts:
+            self._average(layout)
+
+    def clear(self) -> None:
+        self._used.clear()
+        self._bad.clear()
+        self._sums.clear()
+        for segment in self.segments:
+            segment.gradient = None
+            segment.spans[0].member.parameter.grad = None
+
+    def publish(self) -> None:
+        publish_masters(self.segments)
+
+    @property
+    def used(self) -> set[int]:
+        return self._used
+
+    @property
+    def bad(self) -> list[BadTensor]:
+        return self._bad
+
+    def whole_weights(self, *, masters: bool) -> Iterator[tuple[Parameter, Tensor]]:
+        for member in self._setting.members:
+            weights = member.parameter.detach()
+            yield (
+                member.parameter,
+                self._masters.get(member.parameter, weights) if masters else weights,
+            )
+
+    def held(self) -> Mapping[MemoryCategory, Sequence[Tensor]]:
+        parameters = [member.parameter for member in self._setting.members]
+        local = [p.grad for p in parameters if p.grad is not None]
+        averaged = [s.gradient for s in self.segments if s.gradient is not None]
+        return {
+            MemoryCategory.PARAMS: [p.detach() for p in parameters],
+            MemoryCategory.GRADS: [*local, *averaged, *self._sums.values()],
+            MemoryCategory.MASTER_PARAMS: list(self._masters.values()),
+        }
+
+    def _adopt(self, layout: Layout) -> None:
+        values = common_values(layout, self._collectives, self._setting.device)
+        for slot in layout.slots:
+            whole = slot.view_of(values)
+            parameter = slot.member.parameter
+            parameter.data = whole.to(self._setting.dtype, copy=True)
+            if slot.member.group is not None and self._setting.dtype != torch.float32:
+                self._masters[parameter] = whole.clone()
+
+    def _segment(self, layout: Layout, at: int) -> Segment:
+        member = layout.slots[at].member
+        assert member.group is not None, "only what is trained is in these layouts"
+        weights = member.parameter.detach().view(-1)
+        master = self._masters.get(member.parameter)
+        return Segment(
+            group=member.group,
+            master=Parameter(weights if master is None else master.view(-1)),
+            gradient=None,
+            target=None if master is None else weights,
+            spans=(Span(member=member, start=0, stop=member.elements),),
+        )
+
+    def _accumulate(self, parameter: Parameter) -> None:
+        gradient = parameter.grad
+        assert gradient is not None, "the hook runs after accumulation"
+        parameter.grad = None
+        if parameter in self._sums:
+            self._sums[parameter].add_(gradient)
+        else:
+            self._sums[parameter] = gradient.to(self._rule.local_dtype)
+
+    def _average(self, layout: Layout) -> None:
+        """Flatten, average over the ranks, hand out the pieces."""
+        rule, rank = self._rule, self._collectives.rank
+        flat = torch.empty(
+            layout.padded_elements, dtype=rule.wire_dtype, device=self._setting.device
+        )
+        flat[layout.elements :].zero_()
+        for slot in layout.slots:
+            parameter = slot.member.parameter
+            gradient = self._sums.pop(parameter, parameter.grad)
+            parameter.grad = None
+            if gradient is None:
+                slot.view_of(flat).zero_()
+            else:
+                slot.view_of(flat).copy_(gradient.to_dense() if gradient.is_sparse else gradient)
+                self._used.add(slot.member.index)
+        if rule.before != 1.0:
+            flat.mul_(rule.before)
+        owned = flat[layout.owned(rank)]
+        with self._setting.clock.phase(Phase.REDUCE_WAIT):
+            found = self._collectives.reduce_scatter_mean(
+                flat, owned, factor=rule.after, add=False, block=layout.block
+            ).wait()
+            self._collectives.all_gather(flat, owned, block=layout.block).wait()
+        self._bad += name_bad_tensors(layout, rank, found)
+        average = flat.to(rule.owned_dtype)
+        for slot in layout.slots:
+            segment = self._segment_of[slot.member.parameter]
+            piece = average[slot.start : slot.stop]
+            # A second backward before the step adds to the average of the first.
+            segment.gradient = piece if segment.gradient is None else segment.gradient.add_(piece)

@@ -1,0 +1,277 @@
+"""The optimizer step of one rank: agree, unscale, clip, update its segments.
+
+    every rank   squares of its gradients, finite or not, which parameters took part
+    together     one small exchange
+    every rank   the same decision: skip, or gradient × (clip / scale) -> optimizer -> masters
+
+The norm is gathered in fp32 over short tiles and summed in fp64. Only when that is not finite is it
+looked at again element by element in fp64, so large finite gradients are never taken for an overflow.
+"""
+
+import math
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import Parameter
+from torch.optim import Optimizer
+
+from engine.collectives import Collectives
+from engine.collectives.summation import kind_of
+from engine.facts import BadTensor
+from engine.failures import OrderError
+from engine.optimizers import prefer_fused, require_elementwise, steps_in_parts
+from engine.partition import Member
+from engine.segments import Segment
+from engine.stages import Stage
+from probe.errors import UsageError
+
+NORM_TILE_ELEMENTS = 262_144
+PART_ELEMENTS = 4_194_304
+MASK_BITS = 62
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What became of a step."""
+
+    applied: bool
+    gradient_norm: float
+    """Unscaled, before clipping; NaN when skipped."""
+    offenders: tuple[BadTensor, ...] = ()
+    """Why it was skipped; the first in model order first."""
+
+
+class Update:
+    """Updates the segments of a stage with any element-wise optimizer."""
+
+    def __init__(
+        self,
+        *,
+        optimizer: Optimizer,
+        stage: Stage,
+        members: Sequence[Member],
+        collectives: Collectives,
+        clip_norm: float,
+        sub_group_elements: int,
+    ) -> None:
+        require_elementwise(optimizer)
+        if optimizer.state:
+            raise UsageError(
+                "the optimizer has state already; call engine.initialize before it takes a step or"
+                " loads one, because its states are about to be sliced."
+            )
+        prefer_fused(optimizer)
+        self.optimizer = optimizer
+        self._stage = stage
+        self._collectives = collectives
+        self._clip_norm = clip_norm
+        self._trained = [member for member in members if member.group is not None]
+        self._bit_of = {member.index: bit for bit, member in enumerate(self._trained)}
+        self._in_parts = steps_in_parts(optimizer)
+        self._part_elements = min(sub_group_elements, PART_ELEMENTS)
+        if self._in_parts:
+            stage.segments = [
+                piece for segment in stage.segments for piece in self._short_enough(segment)
+            ]
+        self._install()
+
+    def run(self, *, scale: float) -> Outcome:
+        """Step with gradients that were scaled by `scale`; every rank must call it."""
+        squares, finite = self._square_sum()
+        unused = self._mask()
+        words = [struct.unpack("<q", struct.pack("<d", squares))[0], int(finite)]
+        everyone = self._collectives.share(
+            [*words, self._collectives.order, *unused], block="norm and finite check"
+        )
+        self._require_same_order([theirs[2] for theirs in everyone])
+        if not all(theirs[1] for theirs in everyone):
+            return Outcome(applied=False, gradient_norm=math.nan, offenders=self._name_offenders())
+        parts = [struct.unpack("<d", struct.pack("<q", theirs[0]))[0] for theirs in everyone]
+        total = math.fsum(parts) if self._stage.gradients_are_sliced else parts[0]
+        norm = math.sqrt(total) / scale
+        factor = 1 / scale
+        if self._clip_norm > 0:
+            factor *= min(1.0, self._clip_norm / (norm + 1e-6))
+        self._apply(factor, self._unused_anywhere([theirs[3:] for theirs in everyone]))
+        return Outcome(applied=True, gradient_norm=norm)
+
+    def optimizer_states(self) -> list[Tensor]:
+        """The tensors that the optimizer holds."""
+        return [
+            value
+            for state in self.optimizer.state.values()
+            for value in state.values()
+            if isinstance(value, Tensor)
+        ]
+
+    # - Agree
+
+    def _square_sum(self) -> tuple[float, bool]:
+        """The sum of squares of this rank's gradients, and whether all of them are finite."""
+        dots: list[Tensor] = []
+        widened: Tensor | None = None
+        for segment in self._stage.segments:
+            gradient = segment.gradient
+            if gradient is None:
+                continue
+            for piece in gradient.split(NORM_TILE_ELEMENTS):
+                if piece.dtype != torch.float32:
+                    if widened is None:
+                        widened = torch.empty(
+                            NORM_TILE_ELEMENTS, dtype=torch.float32, device=piece.device
+                        )
+                    piece = widened[: piece.numel()].copy_(piece)
+                dots.append(torch.dot(piece, piece))
+        if not dots:
+            return 0.0, True
+        total = float(torch.stack(dots).double().sum())
+        if math.isfinite(total):
+            return total, True
+        gradients = [s.gradient for s in self._stage.segments if s.gradient is not None]
+        if not all(bool(gradient.isfinite().all()) for gradient in gradients):
+            return 0.0, False
+        return float(sum(gradient.double().square().sum() for gradient in gradients)), True
+
+    def _mask(self) -> list[int]:
+        """Which trained parameters had a gradient here, as bits of a few words."""
+        words = [0] * -(-len(self._trained) // MASK_BITS)
+        for index in self._stage.used:
+            bit = self._bit_of[index]
+            words[bit // MASK_BITS] |= 1 << bit % MASK_BITS
+        return words
+
+    def _unused_anywhere(self, masks: Sequence[Sequence[int]]) -> frozenset[int]:
+        """Indices of parameters that had a gradient on no rank: they are left as they are."""
+        used = [0] * (len(masks[0]))
+        for mask in masks:
+            used = [one | other for one, other in zip(used, mask, strict=True)]
+        return frozenset(
+            member.index
+            for bit, member in enumerate(self._trained)
+            if not used[bit // MASK_BITS] >> bit % MASK_BITS & 1
+        )
+
+    def _require_same_order(self, orders: Sequence[int]) -> None:
+        for rank, order in enumerate(orders):
+            if order != orders[0]:
+                raise OrderError(
+                    f"rank {rank} called its collectives in another order than rank 0 in this step,"
+                    " so its gradients belong to other blocks. Every rank must run the same blocks"
+                    " in the same order."
+                )
+
+    def _name_offenders(self) -> tuple[BadTensor, ...]:
+        own = list(self._stage.bad) or self._look_into_segments()
+        everyone = self._collectives.share_objects(own, block="bad gradients")
+        index_of = {member.name: member.index for member in self._trained}
+        found = {bad for theirs in everyone for bad in theirs}
+        return tuple(
+            sorted(
+                found, key=lambda bad: (index_of[bad.name], -1 if bad.rank is None else bad.rank)
+            )
+        )
+
+    def _look_into_segments(self) -> list[BadTensor]:
+        # The contributions were finite: several micro-batches overflowed only when added up.
+        found = []
+        for segment in self._stage.segments:
+            for span in segment.spans if segment.gradient is not None else ():
+                assert segment.gradient is not None, "just asked"
+                values = segment.gradient[span.start : span.stop]
+                if not bool(values.isfinite().all()):
+                    found.append(BadTensor(rank=None, name=span.member.name, kind=kind_of(values)))
+        return found
+
+    # - Apply
+
+    def _apply(self, factor: float, unused: frozenset[int]) -> None:
+        if unused:
+            self._set_apart(unused)
+        part: list[Segment] = []
+        elements = 0
+        for segment in self._stage.segments:
+            if segment.gradient is None or segment.spans[0].member.index in unused:
+                continue
+            if self._in_parts and part and elements + segment.elements > self._part_elements:
+                self._step(part, elements, factor)
+                part, elements = [], 0
+            part.append(segment)
+            elements += segment.elements
+        self._step(part, elements, factor)
+
+    def _step(self, part: Sequence[Segment], elements: int, factor: float) -> None:
+        """One call of the optimizer, with the gradients of these segments alone."""
+        lent: Tensor | None = None
+        start = 0
+        for segment in part:
+            gradient = segment.gradient
+            assert gradient is not None, "left out otherwise"
+            if gradient.dtype != torch.float32:
+                if lent is None:
+                    lent = self._collectives.pool.take(elements, torch.float32)
+                gradient = lent[start : start + segment.elements].copy_(gradient)
+                start += segment.elements
+            if factor != 1.0:
+                gradient.mul_(factor)
+            segment.master.grad = gradient
+        self.optimizer.step()
+        for segment in part:
+            segment.master.grad = None
+        if lent is not None:
+            self._collectives.pool.give(lent)
+
+    # - Segments and the optimizer's parameter groups
+
+    def _short_enough(self, segment: Segment) -> list[Segment]:
+        if segment.elements <= self._part_elements:
+            return [segment]
+        starts = range(0, segment.elements, self._part_elements)
+        return [
+            segment.cut(start, min(start + self._part_elements, segment.elements))
+            for start in starts
+        ]
+
+    def _set_apart(self, unused: frozenset[int]) -> None:
+        """Give unused parameters segments of their own, so that the others can be updated alone."""
+        segments = []
+        for segment in self._stage.segments:
+            cuts = [0]
+            for before, after in zip(segment.spans, segment.spans[1:], strict=False):
+                if before.member.index in unused or after.member.index in unused:
+                    cuts.append(after.start)
+            if len(cuts) == 1:
+                segments.append(segment)
+                continue
+            for start, stop in zip(cuts, [*cuts[1:], segment.elements], strict=True):
+                piece = segment.cut(start, stop)
+                self._inherit(segment, piece, start, stop)
+                segments.append(piece)
+            self.optimizer.state.pop(segment.master, None)
+        if len(segments) != len(self._stage.segments):
+            self._stage.segments = segments
+            self._install()
+
+    def _inherit(self, whole: Segment, piece: Segment, start: int, stop: int) -> None:
+        state = self.optimizer.state.get(whole.master)
+        if not state:
+            return
+        self.optimizer.state[piece.master] = {
+            key: (
+                value[start:stop]
+                if isinstance(value, Tensor) and value.shape == whole.master.shape
+                else value.clone()
+                if isinstance(value, Tensor)
+                else value
+            )
+            for key, value in state.items()
+        }
+
+    def _install(self) -> None:
+        for number, group in enumerate(self.optimizer.param_groups):
+            own: list[Parameter] = [
+                segment.master for segment in self._stage.segments if segment.group == number
+            ]
+            group["params"] = own

@@ -1,0 +1,219 @@
+"""`probe run`: start a training script on several ranks and record it."""
+
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+import click
+
+from probe.commands.choosing import DEFAULT_RUNS_DIR, RUNS_DIR_VARIABLE
+from probe.errors import UsageError
+from probe.launch.request import RunRequest, check_request, command_of, default_processes
+from probe.schema.handover import RunFlags
+from probe.schema.vocabulary import Precision, Tier
+
+TIERS = {"cpu": Tier.HOST, "disk": Tier.DISK}
+
+
+@click.command(
+    "run",
+    # Our options count before and after SCRIPT; what is not ours goes to the script as it stands.
+    context_settings={"ignore_unknown_options": True},
+)
+@click.argument("script", type=click.Path(path_type=Path))
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+@click.option("--stage", type=click.IntRange(0, 3), help="ZeRO stage.")
+@click.option("--fp32", "precision", flag_value=Precision.FP32.value, help="Compute in fp32.")
+@click.option("--fp16", "precision", flag_value=Precision.FP16.value, help="fp16, loss scaling.")
+@click.option("--bf16", "precision", flag_value=Precision.BF16.value, help="bf16 weights.")
+@click.option("--amp", "precision", flag_value=Precision.AMP_BF16.value, help="bf16 autocast.")
+@click.option(
+    "--offload",
+    type=click.Choice(["none", "optimizer", "params"]),
+    help="What leaves the device between uses; params includes the optimizer.",
+)
+@click.option(
+    "--offload-to",
+    type=click.Choice(tuple(TIERS)),
+    default="cpu",
+    show_default=True,
+    help="Where to.",
+)
+@click.option("--offload-path", metavar="DIR", help="Folder for --offload-to disk.")
+@click.option("--accumulate", type=click.IntRange(min=1), metavar="K", help="Micro-batches a step.")
+@click.option("--clip", type=click.FloatRange(min=0), metavar="NORM", help="Gradient norm; 0: off.")
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="DeepSpeed JSON or Accelerate YAML, in place of what the script names.",
+)
+@click.option(
+    "--nproc",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Ranks on this machine. Default: its GPUs, else two.",
+)
+@click.option("--nnodes", default="1", show_default=True, metavar="N", help="Machines.")
+@click.option("--node-rank", type=click.IntRange(min=0), default=0, help="Which machine this is.")
+@click.option("--rdzv-endpoint", metavar="HOST:PORT", help="Where the machines meet.")
+@click.option("--max-restarts", type=click.IntRange(min=0), default=0, help="After a failure.")
+@click.option("--name", default="", metavar="TEXT", help="Name of the run. Default: the script's.")
+@click.option("--tag", "tags", multiple=True, metavar="TEXT", help="A tag; may be repeated.")
+@click.option("--notes", default="", metavar="TEXT", help="A remark to keep with the run.")
+@click.option(
+    "--runs-dir",
+    type=click.Path(path_type=Path),
+    default=DEFAULT_RUNS_DIR,
+    envvar=RUNS_DIR_VARIABLE,
+    show_default=True,
+    show_envvar=True,
+    metavar="DIR",
+    help="Folder for the run directory.",
+)
+@click.option("--no-record", is_flag=True, help="Only run; write nothing.")
+@click.option("--dry-run", is_flag=True, help="Say what would be started, and start nothing.")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    script: Path,
+    arguments: tuple[str, ...],
+    stage: int | None,
+    precision: str | None,
+    offload: str | None,
+    offload_to: str,
+    offload_path: str | None,
+    accumulate: int | None,
+    clip: float | None,
+    config: Path | None,
+    nproc: int | None,
+    nnodes: str,
+    node_rank: int,
+    rdzv_endpoint: str | None,
+    max_restarts: int,
+    name: str,
+    tags: tuple[str, ...],
+    notes: str,
+    runs_dir: Path,
+    no_record: bool,
+    dry_run: bool,
+) -> None:
+    """Start SCRIPT on several ranks, record it, and say what stands out.
+
+    Flags win over the script's configuration. Arguments that are not listed here go to the script;
+    after `--` all do. The exit code is that of the first rank that failed.
+
+    \b
+    Example: probe run train.py --stage 3 --bf16
+             probe run --nproc 4 --config ds.json train.py --epochs 2
+    """
+    if nnodes != "1" and not rdzv_endpoint:
+        raise UsageError(
+            f"--nnodes {nnodes} needs --rdzv-endpoint HOST:PORT, equal on all machines."
+        )
+    where = TIERS[offload_to]
+    tiers = {
+        None: (None, None),
+        "none": (Tier.DEVICE, Tier.DEVICE),
+        "optimizer": (where, Tier.DEVICE),
+        "params": (where, where),
+    }[offload]
+    request = RunRequest(
+        script=script,
+        arguments=arguments,
+        processes=nproc or default_processes(),
+        nodes=nnodes,
+        node_rank=node_rank,
+        rendezvous=rdzv_endpoint,
+        max_restarts=max_restarts,
+        config=config,
+        flags=RunFlags(
+            stage=stage,
+            precision=Precision(precision) if precision else None,
+            offload_optimizer=tiers[0],
+            offload_params=tiers[1],
+            disk_path=offload_path,
+            accumulation_steps=accumulate,
+            clip_norm=clip,
+        ),
+        name=name,
+        tags=tags,
+        notes=notes,
+        runs_dir=runs_dir,
+        record=not no_record,
+    )
+    check_request(request)
+    if dry_run:
+        _tell_plan(request)
+        return
+    ctx.exit(_launch(request))
+
+
+def _tell_plan(request: RunRequest) -> None:
+    """What would be started, where it would be recorded, and what the ranks would be told."""
+    command = command_of(request, Path("REPORT"))
+    click.echo(f"processes   {request.processes} on each of {request.nodes} machine(s)")
+    click.echo(f"command     {shlex.join(command)}")
+    click.echo(f"recorded    {f'below {request.runs_dir}' if request.record else 'not at all'}")
+    for name, value in request.flags.given().items():
+        click.echo(f"flag        {name} = {value}")
+
+
+def _launch(request: RunRequest) -> int:
+    """Start, keep the live line, and end with a summary."""
+    from probe.launch.launcher import launch
+    from probe.launch.progress import Progress
+    from probe.text.live_line import LiveLine, progress_line
+
+    line = LiveLine(columns=shutil.get_terminal_size().columns)
+
+    def show(progress: Progress) -> None:
+        line.show(
+            progress_line(
+                steps=progress.steps,
+                expected_steps=progress.expected_steps,
+                step_ns=progress.step_ns,
+                loss=progress.loss,
+                loss_scale=progress.loss_scale,
+                skipped=progress.skipped,
+                peak_bytes=progress.peak_bytes,
+                remaining_ns=progress.remaining_ns,
+            )
+        )
+
+    try:
+        finished = launch(
+            request,
+            invocation=["probe", *sys.argv[1:]],
+            on_output=line.pass_on,
+            on_progress=show,
+        )
+    finally:
+        line.end()
+    if finished.run_dir is not None:
+        _print_end(finished.run_dir, finished.outcome.first)
+    return finished.outcome.code
+
+
+def _print_end(run_dir: Path, first_failed: int | None) -> None:
+    """The summary of a run, on stderr: what stands on stdout is the script's."""
+    from probe.commands.opening import tell
+    from probe.read.run import load_run
+    from probe.schema.tables import EVENTS
+    from probe.schema.vocabulary import EventKind
+    from probe.text.run_end import run_end
+    from probe.text.terminal import make_console, print_plainly
+
+    run = load_run(run_dir)
+    events = run.table(EVENTS, columns=["rank", "kind", "step", "message"]).table.to_pylist()
+    causes = [row for row in events if row["kind"] == EventKind.EXCEPTION]
+    first = [row for row in causes if row["rank"] == first_failed] or causes
+    stopped = [row for row in events if row["kind"] == EventKind.RECORDING_STOPPED]
+    view = run_end(
+        run,
+        tell(run).headline,
+        cause=first[0]["message"] if first else None,
+        recording_stopped=stopped[0]["message"] if stopped else None,
+    )
+    print_plainly(make_console(stderr=True), view)
