@@ -83,7 +83,7 @@ def compare_medians(
     logs = [[item.log_median for item in side] for side in (first, second)]
     difference = float(np.mean(logs[1]) - np.mean(logs[0]))
     if len(first) == len(second) == 1:
-        between = None
+        between = spread = None
         error, degrees = _within(first[0], second[0])
     else:
         between, degrees = _spread_between(first, second)
@@ -95,7 +95,7 @@ def compare_medians(
     more_steps = more_runs = None
     if direction is Direction.INCONCLUSIVE:
         margin = _margin(difference, material)
-        if between is None:
+        if spread is None:
             count = max(first[0].count, second[0].count)
             more_steps = _more_steps(count, reach=reach, margin=margin)
         else:

@@ -124,6 +124,7 @@ def compare_setups(
     first: Setup,
     second: Setup,
     *,
+    labels: tuple[str, str] = ("A", "B"),
     meant: Sequence[str] = (),
     obstacles: Sequence[str] = (),
 ) -> Comparability:
@@ -134,7 +135,7 @@ def compare_setups(
     """
     names = sorted({*first, *second})
     differences = [
-        _difference(name, first.get(name), second.get(name), meant)
+        _difference(name, first.get(name), second.get(name), labels, meant)
         for name in names
         if first.get(name) != second.get(name)
     ]
@@ -155,12 +156,16 @@ def compare_setups(
 
 
 def _difference(
-    name: str, first: Plain | None, second: Plain | None, meant: Sequence[str]
+    name: str,
+    first: Plain | None,
+    second: Plain | None,
+    labels: tuple[str, str],
+    meant: Sequence[str],
 ) -> Difference:
     rule = next(rule for rule in RULES if fnmatchcase(name, rule.pattern))
     kind, why = rule.kind, rule.why
     if first is None or second is None:
-        kind, why = Kind.NUISANCE, f"{rule.why}; only {'B' if first is None else 'A'} tells"
+        kind, why = Kind.NUISANCE, f"{rule.why}; only {labels[first is None]} tells"
     if any(fnmatchcase(name, pattern) for pattern in meant):
         kind, why = Kind.INTENDED, f"{rule.why}, as declared"
     return Difference(

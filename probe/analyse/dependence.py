@@ -15,10 +15,10 @@ pass for independence.
 import numpy as np
 import numpy.typing as npt
 
+from probe.analyse.warm_up import DEVIATIONS_PER_MAD
+
 Floats = npt.NDArray[np.float64]
 
-DEVIATIONS_PER_MAD = 1.4826
-"""What turns a median absolute deviation into the standard deviation of a normal spread."""
 DRAWN_IN_DEVIATIONS = 3.0
 LEAST_MEANS = 16
 """Fewer means than this say nothing about the dependence between them."""
@@ -27,9 +27,9 @@ LEAST_STEPS = 6
 """Of fewer steps no dependence can be told."""
 
 
-def deviation(values: Floats) -> float:
-    """The standard deviation of a normal spread, from the median absolute deviation."""
-    return DEVIATIONS_PER_MAD * float(np.median(np.abs(values - np.median(values))))
+def median_deviation(values: Floats) -> float:
+    """MAD: half of the values lie this near to the median."""
+    return float(np.median(np.abs(values - np.median(values))))
 
 
 def lag_one(values: Floats) -> float:
@@ -58,7 +58,7 @@ def dependence_time(values: Floats) -> float:
 
 def _drawn_in(values: Floats) -> Floats:
     """Distances from the median, so that equal values are exactly zero, bounded."""
-    reach = DRAWN_IN_DEVIATIONS * deviation(values)
+    reach = DRAWN_IN_DEVIATIONS * DEVIATIONS_PER_MAD * median_deviation(values)
     distances: Floats = values - np.median(values)
     return np.clip(distances, -reach, reach) if reach else distances
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from probe.analyse.dependence import Floats, dependence_time, deviation, lag_one
+from probe.analyse.dependence import Floats, dependence_time, lag_one, median_deviation
 
 DRAWS = 1000
 SEED = 20240229
@@ -39,7 +39,7 @@ class MedianEstimate:
     count: int
     median: float
     noise: float
-    """1.4826 × MAD / median: the relative standard deviation of a usual step."""
+    """MAD / median: half of the steps lie that near."""
     autocorrelation: float
     """Between neighbouring steps; at least 0."""
     effective_count: float
@@ -74,7 +74,7 @@ def estimate_median(values: Floats) -> MedianEstimate | None:
     return MedianEstimate(
         count=count,
         median=median,
-        noise=deviation(values) / median,
+        noise=median_deviation(values) / median,
         autocorrelation=lag_one(logs),
         effective_count=count / time,
         block=block,
@@ -85,7 +85,8 @@ def estimate_median(values: Floats) -> MedianEstimate | None:
 def block_length(count: int, dependence: float) -> int:
     """Length of the blocks for a series of this length and dependence time."""
     correlation = (dependence - 1) / (dependence + 1)
-    wanted = (math.sqrt(6) * correlation / (1 - correlation**2)) ** (2 / 3) * count ** (1 / 3)
+    pull = math.sqrt(6) * correlation / (1 - correlation**2)
+    wanted = math.pow(pull, 2 / 3) * math.pow(count, 1 / 3)
     return max(1, min(round(wanted), count // 4))
 
 

@@ -22,10 +22,10 @@ def test_the_same_run_gives_the_same_figures():
     assert estimate_median(times) == estimate_median(times.copy())
 
 
-def test_noise_is_the_relative_deviation_of_a_usual_step():
+def test_noise_is_the_median_deviation_over_the_median():
     times = step_times(np.random.default_rng(2), steps=5000, noise=0.04)[0]
     times[::100] *= 10  # spikes do not count
-    assert estimate_median(times).noise == pytest.approx(0.04, rel=0.1)
+    assert estimate_median(times).noise == pytest.approx(0.04 / 1.4826, rel=0.1)
 
 
 @pytest.mark.parametrize(("correlation", "worth"), [(0.0, 1000), (0.5, 333), (0.8, 111)])
