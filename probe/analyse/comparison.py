@@ -12,8 +12,8 @@ from probe.analyse.comparability import Comparability, Effect, Judgement, compar
 from probe.analyse.loss_curve import LossParting, losses_part
 from probe.analyse.measure import MeasureChange, compare_measures, named
 from probe.analyse.measured_run import MeasuredRun
-from probe.analyse.shifts import MemoryShift, TrafficShift, memory_shifts, traffic_shifts
 from probe.analyse.outline import outline
+from probe.analyse.shifts import MemoryShift, TrafficShift, memory_shifts, traffic_shifts
 from probe.analyse.steps import Exclusion
 from probe.analyse.student import quantile
 from probe.analyse.waterfall import Waterfall, waterfall

@@ -3,8 +3,8 @@
 A measured figure (step_time, throughput, exposed_time) fails only if its interval excludes the
 threshold; conditions on measured figures are judged together by Holm's rule, so that ten gates cry
 wolf no more often than one. It passes if the interval excludes the threshold on the good side, and
-is inconclusive otherwise; an absolute threshold counts as its share of the first side. Counted figures are compared as they stand. What a run does not tell
-cannot pass.
+is inconclusive otherwise; an absolute threshold counts as its share of the first side. Counted
+figures are compared as they stand. What a run does not tell cannot pass.
 """
 
 import math

@@ -6,7 +6,7 @@ import click
 
 from probe import __version__
 
-VERBS = ("run", "list", "show", "doctor", "seal", "export", "estimate")
+VERBS = ("run", "list", "show", "compare", "doctor", "seal", "export", "estimate")
 """In the order of the help; `probe.commands.<verb>` holds its `command`."""
 
 COMPLETION_VARIABLE = "_PROBE_COMPLETE"
