@@ -20,9 +20,10 @@ $(STAMP): pyproject.toml constraints.txt
 env: $(STAMP) ## Create .venv with everything but the benchmark witnesses
 
 .PHONY: demo
-demo: env ## Record a small run and look at it
-	$(BIN)/python examples/own_loop.py
-	$(BIN)/probe list runs
+demo: env ## Record a small GPT under two settings and look at the runs
+	$(BIN)/probe run train.py --stage 0 --fp32 --name demo-fp32
+	$(BIN)/probe run train.py --stage 3 --bf16 --name demo-bf16
+	$(BIN)/probe list
 	$(BIN)/probe show latest
 
 .PHONY: test

@@ -43,6 +43,7 @@ class ByPosition(LRScheduler):
 
 
 def spread(optimizer: Optimizer, name: str, value: PerGroup) -> list[float]:
+    """One value for each parameter group: the given ones, or the given one for all."""
     groups = len(optimizer.param_groups)
     if not isinstance(value, Sequence):
         return [value] * groups
@@ -59,4 +60,5 @@ def whole_steps(name: str, value: float) -> int:
 
 
 def between(lows: list[float], highs: list[float], height: float) -> list[float]:
+    """The points at a height between lows (0) and highs (1), group by group."""
     return [low + (high - low) * height for low, high in zip(lows, highs, strict=True)]

@@ -122,7 +122,7 @@ def _straggler(
 
 def _standing_out(times: Mapping[int, float], step_ns: float) -> tuple[int, float] | None:
     """The rank that takes longest and by how much, if that is far beyond the usual rank."""
-    if len(times) < 2:
+    if len(times) < 2 or not step_ns:
         return None
     rank = max(times, key=lambda rank: times[rank])
     usual = _of_others(times, rank)

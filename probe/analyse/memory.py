@@ -75,9 +75,13 @@ class MemoryUse:
 
     @property
     def headroom_bytes(self) -> int | None:
-        """What the fullest rank leaves free, its reserve counted as used."""
+        """What the fullest rank leaves free, its reserve counted as used; without an allocator it
+        is the largest process that counts."""
         if self.capacity_bytes is None:
             return None
+        if not self.peak.from_allocator:
+            rss = self.peak_rss_bytes
+            return None if rss is None else self.capacity_bytes - rss
         return self.capacity_bytes - self.peak.peak_bytes - (self.peak.fragmented_bytes or 0)
 
 

@@ -12,17 +12,17 @@ from enum import StrEnum
 from probe.analyse.memory import MemoryPeak
 from probe.analyse.theory.activations import Shape, activation_bytes
 from probe.analyse.theory.model_states import Partition, model_states
-from probe.schema.documents import Manifest
+from probe.schema.documents import Manifest, RunConfig
 from probe.schema.vocabulary import MemoryCategory, Precision, Tier
 
 PADDING_SHARE = 0.02
 PADDING_BYTES = 1 << 20
-STATES = (
-    MemoryCategory.PARAMS,
-    MemoryCategory.GRADS,
-    MemoryCategory.MASTER_PARAMS,
-    MemoryCategory.OPTIMIZER_STATES,
-)
+WEIGHTS = (MemoryCategory.PARAMS, MemoryCategory.GRADS, MemoryCategory.MASTER_PARAMS)
+STATES = (*WEIGHTS, MemoryCategory.OPTIMIZER_STATES)
+
+_MOMENTS = {"adam": 2, "adamw": 2, "lion": 1, "adagrad": 1}
+
+Place = tuple[Tier, MemoryCategory]
 
 
 class Residual(StrEnum):
@@ -30,6 +30,10 @@ class Residual(StrEnum):
 
     NONE = "none"
     PADDING = "padding"
+    RESIDENT = "resident"
+    """Small parameters that stage 3 leaves gathered."""
+    FP32_SUMS = "fp32 sums"
+    """Gradients of several micro-batches that are added up in fp32."""
     PREFETCH = "prefetch"
     """Units gathered for use or ahead of it."""
     BUCKETS = "buckets"
@@ -77,8 +81,8 @@ def memory_beside_theory(peak: MemoryPeak, manifest: Manifest) -> tuple[Beside, 
         if peak.held_bytes.get((tier, category)) or expected.get((tier, category))
     ]
     lines = [
-        _beside(tier, category, peak.held_bytes.get((tier, category), 0), expected)
-        for tier, category in places
+        _beside(place, peak.held_bytes.get(place, 0), expected.get(place), manifest)
+        for place in places
     ]
     if peak.from_allocator and peak.unaccounted_bytes:
         outside = peak.unaccounted_bytes
@@ -89,22 +93,37 @@ def memory_beside_theory(peak: MemoryPeak, manifest: Manifest) -> tuple[Beside, 
     return tuple(lines)
 
 
-def expected_bytes(manifest: Manifest) -> dict[tuple[Tier, MemoryCategory], int]:
-    """What the closed forms say of this run; empty if it does not tell enough."""
+def expected_bytes(manifest: Manifest) -> dict[Place, int]:
+    """What the closed forms say of each place that they know, 0 included; empty if the run does not
+    tell enough."""
     partition, model = partition_of(manifest), manifest.model
     if partition is None or model.param_elements is None:
         return {}
     trained = model.trainable_elements
     trained = model.param_elements if trained is None else trained
-    states = model_states(
-        trained, partition, frozen_elements=model.param_elements - trained
-    ).held_bytes
-    expected = dict(states)
+    moments = states_per_param(manifest)
+    held = model_states(
+        trained,
+        partition,
+        frozen_elements=model.param_elements - trained,
+        states_per_param=moments or 0,
+    )
+    known = [item for item in STATES if item in WEIGHTS or moments is not None]
+    expected = {(tier, item): held.of(tier, item) for tier in Tier for item in known}
     if shape := shape_of(manifest):
         element_bytes = 4 if partition.precision is Precision.FP32 else 2
         activations = activation_bytes(shape, element_bytes=element_bytes)
         expected[Tier.DEVICE, MemoryCategory.ACTIVATIONS] = activations
     return expected
+
+
+def states_per_param(manifest: Manifest) -> int | None:
+    """fp32 values that the optimizer keeps for each parameter; None if it is not known."""
+    settings = manifest.config.settings
+    kind = str(settings.get("optimizer.type", "")).lower()
+    if kind == "sgd":
+        return 1 if settings.get("optimizer.params.momentum") else 0
+    return _MOMENTS.get(kind)
 
 
 def partition_of(manifest: Manifest) -> Partition | None:
@@ -129,7 +148,7 @@ def shape_of(manifest: Manifest) -> Shape | None:
     model, micro = manifest.model, manifest.config.micro_batch_samples
     if not (model.layers and model.hidden and model.heads and model.sequence and micro):
         return None
-    every = manifest.config.settings.get("activation_checkpointing.every_block", 0)
+    every = manifest.config.settings.get("activations.every_block", 0)
     return Shape(
         layers=model.layers,
         hidden=model.hidden,
@@ -141,14 +160,8 @@ def shape_of(manifest: Manifest) -> Shape | None:
     )
 
 
-def _beside(
-    tier: Tier,
-    category: MemoryCategory,
-    measured: int,
-    expected: dict[tuple[Tier, MemoryCategory], int],
-) -> Beside:
-    known = expected and (category in STATES or (tier, category) in expected)
-    theory = expected.get((tier, category), 0) if known else None
+def _beside(place: Place, measured: int, theory: int | None, manifest: Manifest) -> Beside:
+    tier, category = place
     difference = measured - (theory or 0)
     return Beside(
         tier=tier,
@@ -156,11 +169,13 @@ def _beside(
         measured_bytes=measured,
         theory_bytes=theory,
         residual_bytes=difference,
-        residual=_name(category, difference, theory),
+        residual=_name(category, difference, theory, manifest.config),
     )
 
 
-def _name(category: MemoryCategory, difference: int, theory: int | None) -> Residual:
+def _name(
+    category: MemoryCategory, difference: int, theory: int | None, config: RunConfig
+) -> Residual:
     if not difference:
         return Residual.NONE
     if theory is None:
@@ -169,6 +184,10 @@ def _name(category: MemoryCategory, difference: int, theory: int | None) -> Resi
         return Residual.PADDING
     if category is MemoryCategory.ACTIVATIONS and difference < 0:
         return Residual.UNSAVED
+    if category is MemoryCategory.PARAMS and config.stage == 3 and difference > 0:
+        return Residual.RESIDENT
+    if category is MemoryCategory.GRADS and config.settings.get("precision.accumulate_in_fp32"):
+        return Residual.FP32_SUMS
     return Residual.UNEXPLAINED
 
 

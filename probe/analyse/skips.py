@@ -25,6 +25,8 @@ class Streak:
     startup: bool
     scale_before: float | None
     """Scale used in its first step."""
+    scale_last: float | None
+    """Scale used in its last step."""
     recovery_steps: int | None
     """Recorded steps from its first one to recovery; None if it did not recover."""
     recovery_ns: int | None
@@ -51,6 +53,10 @@ class Skips:
     """The same over the wall time of all recorded steps."""
     startup_lost_ns: int
     """Wall time of the overflows of start-up."""
+    startup_lost_share: float
+    """The same over the wall time of all recorded steps."""
+    later_lost_share: float
+    """Wall time of the overflows after start-up, over that of all recorded steps."""
     lost_samples: int | None
 
     @property
@@ -75,6 +81,8 @@ def summarise_skips(story: StepStory) -> Skips:
     total_ns = int(story.wall_ns.sum())
     lost_ns = int(story.wall_ns[story.skipped].sum())
     early = story.overflowed[:startup]
+    startup_lost_ns = int(story.wall_ns[:startup][early].sum())
+    later_lost_ns = int(story.wall_ns[startup:][story.overflowed[startup:]].sum())
     samples = story.samples
     return Skips(
         recorded=len(story),
@@ -86,7 +94,9 @@ def summarise_skips(story: StepStory) -> Skips:
         later_recorded=len(story) - startup,
         lost_ns=lost_ns,
         lost_time_share=lost_ns / total_ns if total_ns else 0.0,
-        startup_lost_ns=int(story.wall_ns[:startup][early].sum()),
+        startup_lost_ns=startup_lost_ns,
+        startup_lost_share=startup_lost_ns / total_ns if total_ns else 0.0,
+        later_lost_share=later_lost_ns / total_ns if total_ns else 0.0,
         lost_samples=None if samples is None else int(samples[story.skipped].sum()),
     )
 
@@ -101,7 +111,7 @@ def _streaks(story: StepStory, startup: int) -> tuple[Streak, ...]:
 
 
 def _streak(story: StepStory, begin: int, end: int, startup: int) -> Streak:
-    before = float(story.scale[begin])
+    before, last = float(story.scale[begin]), float(story.scale[end - 1])
     recovered = _recovery(story, begin, end)
     return Streak(
         first_step=int(story.step[begin]),
@@ -109,6 +119,7 @@ def _streak(story: StepStory, begin: int, end: int, startup: int) -> Streak:
         skips=end - begin,
         startup=begin < startup,
         scale_before=None if np.isnan(before) else before,
+        scale_last=None if np.isnan(last) else last,
         recovery_steps=None if recovered is None else recovered - begin,
         recovery_ns=None if recovered is None else int(story.wall_ns[begin:recovered].sum()),
     )

@@ -73,7 +73,7 @@ class Work:
 def model_work(counted: CountedSteps, manifest: Manifest) -> Work | None:
     """None if the run tells too little."""
     model = manifest.model
-    if not len(counted):
+    if not len(counted) or not counted.wall_ns.all():
         return None
     if model.flops_per_sample and counted.samples is not None:
         flops = counted.samples * model.flops_per_sample

@@ -2,7 +2,7 @@ import pytest
 from hand_built import table_of
 
 from probe.analyse.memory import memory_use
-from probe.analyse.memory_theory import Residual, memory_beside_theory
+from probe.analyse.memory_theory import Residual, expected_bytes, memory_beside_theory
 from probe.schema.documents import Manifest, ModelFacts, RunConfig
 from probe.schema.rows import MemoryRow
 from probe.schema.tables import MEMORY
@@ -45,6 +45,11 @@ def test_without_an_allocator_the_ledger_is_the_measure_and_only_the_device_coun
     assert found.headroom_bytes is None
 
 
+def test_without_an_allocator_the_process_is_held_against_the_capacity():
+    rows = {0: [row(0, device_params_bytes=10, peak_rss_bytes=70)]}
+    assert used(rows, capacity_bytes=100).headroom_bytes == 30
+
+
 def test_profiled_steps_do_not_count():
     rows = {0: [row(0, device_params_bytes=10), row(1, device_params_bytes=99)]}
     assert used(rows, profiled_steps=[1]).peak.peak_bytes == 10
@@ -63,10 +68,15 @@ def test_imbalance_names_the_rank_and_what_it_holds_more_of():
     assert used({0: [row(0)]}).imbalance is None
 
 
-def manifest(stage=2, params=100 * MB, **model):
+def manifest(stage=2, params=100 * MB, settings=None, **model):
     return Manifest(
         world_size=4,
-        config=RunConfig(stage=stage, precision=Precision.FP16, micro_batch_samples=2),
+        config=RunConfig(
+            stage=stage,
+            precision=Precision.FP16,
+            micro_batch_samples=2,
+            settings={"optimizer.type": "AdamW", **(settings or {})},
+        ),
         model=ModelFacts(param_elements=params, **model),
     )
 
@@ -120,6 +130,30 @@ def test_activations_are_held_against_the_shape_where_there_is_one():
     line = beside(known, device_activations_bytes=10)[Tier.DEVICE, MemoryCategory.ACTIVATIONS]
     assert line.theory_bytes == 2 * (32 * 2 * 64 * 34 + 4 * 32 * 32 * 2 * 5)
     assert line.residual is Residual.UNSAVED
+
+
+def test_what_a_setting_or_a_stage_explains_has_its_own_name():
+    sums = manifest(settings={"precision.accumulate_in_fp32": True})
+    line = beside(sums, device_grads_bytes=100 * MB)[Tier.DEVICE, MemoryCategory.GRADS]
+    assert (line.residual_bytes, line.residual) == (50 * MB, Residual.FP32_SUMS)
+    line = beside(manifest(stage=3), device_params_bytes=60 * MB)[
+        Tier.DEVICE, MemoryCategory.PARAMS
+    ]
+    assert (line.residual_bytes, line.residual) == (10 * MB, Residual.RESIDENT)
+
+
+@pytest.mark.parametrize(
+    ("settings", "states"),
+    [
+        ({"optimizer.type": "SGD"}, 0),
+        ({"optimizer.type": "SGD", "optimizer.params.momentum": 0.9}, 100 * MB),
+        ({"optimizer.type": "Lion"}, 100 * MB),
+        ({"optimizer.type": "a stranger"}, None),
+    ],
+)
+def test_states_are_those_of_the_optimizer_or_not_known(settings, states):
+    expected = expected_bytes(manifest(settings=settings))
+    assert expected.get((Tier.DEVICE, MemoryCategory.OPTIMIZER_STATES)) == states
 
 
 def test_a_run_that_tells_nothing_has_no_theory():

@@ -107,6 +107,12 @@ def test_a_room_imports_only_what_the_table_allows(module: str, path: Path) -> N
         assert fits, f"{where}; {room} may import {sorted(allowed)}"
 
 
+def test_configuration_and_scaler_know_no_tensors() -> None:
+    for module, path in MODULES:
+        if within(module, "engine.config") or module == "engine.loss_scale":
+            assert not [name for name, _ in imports(path) if name.partition(".")[0] == "torch"]
+
+
 def test_nothing_is_imported_for_types_only() -> None:
     for _, path in MODULES:
         assert "TYPE_CHECKING" not in path.read_text(), f"{path}: the type lives in the wrong room"
@@ -150,7 +156,6 @@ def loaded_by(code: str) -> set[str]:
         ("import probe.read.run", {"torch", "plotly", "streamlit", "rich"}),
         ("import probe.seal", {"torch", "plotly", "streamlit"}),
         ("import probe.commands.run", {"rich", "pandas", "pyarrow", "torch"}),
-        ("import engine.config.policies", {"torch", "pandas", "pyarrow"}),
     ],
 )
 def test_a_fresh_interpreter_loads_nothing_heavy(code: str, absent: set[str]) -> None:
