@@ -29,7 +29,7 @@ _SIZES = {
     MeasureUnit.COUNT: {"": 1.0},
     MeasureUnit.NUMBER: {"": 1.0},
 }  # fmt: skip
-_UNIT_OF = {
+UNIT_OF = {
     "step_time": MeasureUnit.NANOSECONDS,
     "exposed_time": MeasureUnit.NANOSECONDS,
     "throughput": MeasureUnit.RATE,
@@ -129,7 +129,7 @@ def conditions_of(document: Mapping[str, object], source: str) -> tuple[Conditio
 
 
 def _size(text: str, measure: str, unit: str) -> float:
-    sizes = _SIZES[_UNIT_OF.get(measure, MeasureUnit.NUMBER)]
+    sizes = _SIZES[UNIT_OF.get(measure, MeasureUnit.NUMBER)]
     if unit in sizes:
         return sizes[unit]
     known = ", ".join(name for name in sizes if name)

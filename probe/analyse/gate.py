@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from probe.analyse.change import CONFIDENCE, adjusted
+from probe.analyse.change import CONFIDENCE, Change, adjusted
 from probe.analyse.comparability import Judgement
 from probe.analyse.comparison import Comparison, Pair
 from probe.analyse.conditions import Against, Condition
@@ -51,7 +51,14 @@ class Outcome:
     pair: str
     condition: Condition
     result: Result
-    why: str
+    found: float | None
+    """What the threshold was held against: a share, a difference or a value. Of a measured figure
+    always the share."""
+    low: float | None
+    """Lower end of the interval of that share; None for a counted figure."""
+    high: float | None
+    reason: str
+    """Why nothing could be concluded; empty where the figures say it."""
     probability: float | None
     """Holm's adjusted p-value against "it does not fail"; None for a counted figure."""
 
@@ -137,53 +144,59 @@ def _chance(item: MeasureChange | None, condition: Condition) -> float | None:
 
 def _outcome(pair: Pair, condition: Condition, probability: float | None) -> Outcome:
     item = named(pair.measures, condition.measure)
+    found = low = high = None
+    reason = ""
     if item is None or item.first is None or item.second is None:
-        result, why = Result.INCONCLUSIVE, "a run does not tell it"
-    elif probability is not None:
-        result, why = _measured(item, condition, probability)
+        result, reason = Result.INCONCLUSIVE, "a run does not tell it"
+    elif item.change is not None and probability is not None:
+        change = item.change
+        found, low, high = change.ratio - 1, change.low - 1, change.high - 1
+        result = _measured(change, _ratio(item, condition), condition, probability)
     elif condition.measure in STATISTICAL and item.first != item.second:
-        result, why = Result.INCONCLUSIVE, "it has no interval here"
+        result, reason = Result.INCONCLUSIVE, "it has no interval here"
     else:
-        result, why = _counted(item, condition)
+        found = _found(item.first, item.second, condition.against)
+        result = _counted(found, condition)
     return Outcome(
         pair=f"{pair.first}-{pair.second}",
         condition=condition,
         result=result,
-        why=why,
+        found=found,
+        low=low,
+        high=high,
+        reason=reason,
         probability=probability,
     )
 
 
-def _measured(item: MeasureChange, condition: Condition, probability: float) -> tuple[Result, str]:
-    assert item.change is not None
-    low, high = item.change.low - 1, item.change.high - 1
-    why = f"{item.change.ratio - 1:+.1%}, 95 % interval {low:+.1%} … {high:+.1%}"
+def _measured(
+    change: Change, ratio: float | None, condition: Condition, probability: float
+) -> Result:
     if probability < (1 - CONFIDENCE) / 2:
-        return Result.FAILED, why
-    ratio = _ratio(item, condition)
+        return Result.FAILED
     if ratio is None:
-        excluded = not condition.above
-    else:
-        excluded = item.change.high < ratio if condition.above else item.change.low > ratio
-    return (Result.PASSED, why) if excluded else (Result.INCONCLUSIVE, f"{why} holds the threshold")
+        return Result.INCONCLUSIVE if condition.above else Result.PASSED
+    passed = change.high < ratio if condition.above else change.low > ratio
+    return Result.PASSED if passed else Result.INCONCLUSIVE
 
 
-def _counted(item: MeasureChange, condition: Condition) -> tuple[Result, str]:
-    assert item.first is not None
-    assert item.second is not None
-    if condition.against is Against.RELATIVE:
-        # From nothing, any more is beyond every share of it.
-        from_nothing = math.inf if item.second > 0 else 0.0
-        value = from_nothing if item.relative is None else item.relative
-        why = f"{value:+.2%}" if math.isfinite(value) else "from 0"
-    elif condition.against is Against.DIFFERENCE:
-        value = item.second - item.first
-        why = f"{value:+,.6g}"
+def _found(first: float, second: float, against: Against) -> float:
+    if against is Against.VALUE:
+        return second
+    if against is Against.DIFFERENCE:
+        return second - first
+    if first:
+        return second / first - 1
+    # From nothing, any more is beyond every share of it.
+    return math.copysign(math.inf, second) if second else 0.0
+
+
+def _counted(found: float, condition: Condition) -> Result:
+    if math.isnan(found):
+        return Result.FAILED
+    # Exactly 6 % more is 0.06 and a rounding error: that is on the threshold, not beyond it.
+    if math.isclose(found, condition.threshold, rel_tol=1e-9, abs_tol=1e-12):
+        fails = condition.inclusive
     else:
-        value = item.second
-        why = f"{value:,.6g}"
-    if math.isnan(value):
-        return Result.FAILED, "is nan"
-    beyond = value > condition.threshold if condition.above else value < condition.threshold
-    fails = beyond or (condition.inclusive and value == condition.threshold)
-    return (Result.FAILED if fails else Result.PASSED), why
+        fails = (found > condition.threshold) is condition.above
+    return Result.FAILED if fails else Result.PASSED

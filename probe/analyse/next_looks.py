@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from probe.analyse.comparison import Pair
 from probe.analyse.measure import MeasureChange, Outcome, Verdict, named
 from probe.schema.vocabulary import Phase
+from probe.units import format_percent
 
 MOST_LOOKS = 5
 LEADING_SHARE = 0.5
@@ -55,7 +56,7 @@ def _leading_phase(pair: Pair) -> Iterator[str]:
     if total and leading.delta_ns / total >= LEADING_SHARE:
         share = leading.delta_ns / total
         name = leading.phase.replace("_", " ")
-        yield f"{name} makes {share:.0%} of the difference: {_WHERE[leading.phase]}."
+        yield f"{name} makes {format_percent(share)} of the difference: {_WHERE[leading.phase]}."
 
 
 def _skips(pair: Pair) -> Iterator[str]:

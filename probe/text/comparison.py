@@ -26,6 +26,8 @@ from probe.text.comparison_parts import losses_block, memory_block, traffic_bloc
 from probe.text.comparison_words import judgement_sentence, verdict_sentence
 
 _STYLE = {Outcome.BETTER: "green", Outcome.WORSE: "bold red", Outcome.NEUTRAL: ""}
+_GLUE = "\0"
+"""A blank that no line breaks at; texts of a run hold none, for they were made printable."""
 
 
 def comparison_lines(
@@ -54,7 +56,7 @@ def _head(comparison: Comparison, pair: Pair, columns: int) -> Iterator[Text]:
         judgement_sentence(pair),
         verdict_sentence(pair, material=comparison.material),
     ):
-        yield from (Text(line, style="bold") for line in textwrap.wrap(sentence, columns))
+        yield from (Text(line, style="bold") for line in _wrapped(sentence, columns))
 
 
 def _pair_blocks(comparison: Comparison, pair: Pair) -> list[Block]:
@@ -82,6 +84,11 @@ def _lines(block: Block, columns: int) -> Iterator[Text]:
         yield head
         yield from below
     for sentence in block.below:
-        indent = " " * (len(sentence) - len(sentence.lstrip()))
-        for line in textwrap.wrap(sentence, columns, subsequent_indent=indent or ""):
-            yield Text(line)
+        yield from map(Text, _wrapped(sentence, columns))
+
+
+def _wrapped(sentence: str, columns: int) -> list[str]:
+    """Lines of a sentence, indented as it is; a number keeps its percent sign."""
+    indent = " " * (len(sentence) - len(sentence.lstrip()))
+    lines = textwrap.wrap(sentence.replace(" %", f"{_GLUE}%"), columns, subsequent_indent=indent)
+    return [line.replace(_GLUE, " ") for line in lines]

@@ -8,7 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from probe.analyse.comparison import Comparison, Pair, RunLine
+from probe.analyse.conditions import UNIT_OF, Against
 from probe.analyse.gate import GateReport
+from probe.analyse.gate import Outcome as GateOutcome
 from probe.analyse.measure import METRIC, MeasureChange, MeasureUnit, Outcome, Verdict
 from probe.analyse.setup import Plain
 from probe.text.offload import offload_words
@@ -117,7 +119,7 @@ def names_block(comparison: Comparison) -> Block:
 def _worth(run: RunLine) -> str:
     if run.effective_steps is None:
         return ""
-    return f"; worth {run.effective_steps:,.0f}, noise {format_percent(run.noise)}"
+    return f"; worth {run.effective_steps:,.0f} independent, noise {format_percent(run.noise)}"
 
 
 def differences_block(pair: Pair) -> Block:
@@ -178,13 +180,16 @@ def measure_name(item: MeasureChange) -> str:
 
 def format_measure(item: MeasureChange, value: float | None) -> str:
     """A value in the unit of its measure."""
-    if item.unit is MeasureUnit.NANOSECONDS:
+    return format_value(item.unit, value)
+
+
+def format_value(unit: MeasureUnit, value: float | None) -> str:
+    """A value in its unit."""
+    if unit is MeasureUnit.NANOSECONDS:
         return format_duration(value)
-    if item.unit is MeasureUnit.BYTES:
+    if unit is MeasureUnit.BYTES:
         return format_bytes(value)
-    if item.unit is MeasureUnit.NUMBER:
-        return format_number(value)
-    return format_count(value)
+    return format_number(value) if unit is MeasureUnit.NUMBER else format_count(value)
 
 
 def format_change(relative: float | None) -> str:
@@ -200,8 +205,11 @@ def format_change(relative: float | None) -> str:
 def _interval(item: MeasureChange) -> str:
     if item.change is None:
         return ""
-    low, high = (f"{(end - 1) * 100:+.1f}" for end in (item.change.low, item.change.high))
-    return f"{low} … {high} %"
+    return _ends(item.change.low - 1, item.change.high - 1)
+
+
+def _ends(low: float, high: float) -> str:
+    return f"{low * 100:+.1f} … {high * 100:+.1f} %"
 
 
 def gate_block(report: GateReport, *, several: bool) -> Block:
@@ -216,13 +224,25 @@ def gate_block(report: GateReport, *, several: bool) -> Block:
             (
                 printable(item.condition.text, limit=40),
                 *((item.pair,) if several else ()),
-                item.why,
+                _found(item),
                 item.result.value,
             )
             for item in report.outcomes
         ),
         outcomes=tuple(tone[item.result.value] for item in report.outcomes),
     )
+
+
+def _found(item: GateOutcome) -> str:
+    if item.found is None:
+        return item.reason
+    if item.low is not None and item.high is not None:
+        return f"{format_change(item.found)} ({_ends(item.low, item.high)})"
+    if item.condition.against is Against.RELATIVE:
+        return format_change(item.found)
+    unit = UNIT_OF.get(item.condition.measure, MeasureUnit.NUMBER)
+    sign = "+" if item.condition.against is Against.DIFFERENCE and item.found > 0 else ""
+    return f"{sign}{format_value(unit, item.found)}"
 
 
 def sentences_block(title: str, sentences: Sequence[str]) -> Block:
