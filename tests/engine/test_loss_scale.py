@@ -1,5 +1,6 @@
 """The loss scaler against the tables worked out beforehand, and against torch's own."""
 
+
 import pytest
 import torch
 from hypothesis import given, settings
