@@ -55,7 +55,7 @@ def _leading_phase(pair: Pair) -> Iterator[str]:
     leading = max(fall.phases, key=lambda part: abs(part.delta_ns))
     if total and leading.delta_ns / total >= LEADING_SHARE:
         share = leading.delta_ns / total
-        name = leading.phase.replace("_", " ")
+        name = leading.phase.replace("_", " ").capitalize()
         yield f"{name} makes {format_percent(share)} of the difference: {_WHERE[leading.phase]}."
 
 

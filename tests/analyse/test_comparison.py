@@ -71,7 +71,7 @@ def test_a_slower_backward_is_found_and_named(base):
     assert named(pair.measures, "exposed_time").verdict in (Verdict.SAME, Verdict.INCONCLUSIVE)
     fall = {part.phase: part for part in pair.waterfall.phases}
     assert fall[Phase.BACKWARD].delta_ns == pytest.approx(8 * MS, rel=0.1)
-    assert next_looks(pair)[0].startswith("backward makes ")
+    assert next_looks(pair)[0].startswith("Backward makes ")
 
 
 def test_the_waterfall_sums_to_the_difference(base):
