@@ -45,6 +45,11 @@ def trace_name(step: int) -> str:
     return f"trace_{step}.json.gz"
 
 
+def trace_parquet_name(step: int) -> str:
+    """Name of the distilled form of the profiled window that begins at a step."""
+    return f"trace_{step}.parquet"
+
+
 def step_of_trace(name: str) -> int | None:
     """The first step of the profiled window with this file name; None if it is no trace."""
     match = _TRACE.fullmatch(name)
