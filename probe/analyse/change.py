@@ -11,6 +11,7 @@ the band, `same` only if it lies within, else `inconclusive`.
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -177,8 +178,12 @@ def _more_steps(count: int, *, reach: float, margin: float) -> int | None:
 
 def _more_runs(least: int, *, spread: float, margin: float) -> int | None:
     """Runs a side beyond those there are, for Student's interval to shrink to the margin."""
-    for runs in range(least + 1, MOST_RUNS_ASKED + 1):
-        reach = quantile((1 + CONFIDENCE) / 2, 2 * (runs - 1)) * spread * math.sqrt(2 / runs)
-        if reach <= margin:
-            return runs - least
-    return None
+
+    def settles(runs: int) -> bool:
+        degrees = 2 * (runs - 1)
+        return quantile((1 + CONFIDENCE) / 2, degrees) * spread * math.sqrt(2 / runs) <= margin
+
+    if least >= MOST_RUNS_ASKED or not settles(MOST_RUNS_ASKED):
+        return None
+    # More runs only ever shrink it: the first number that settles is found by halving.
+    return bisect_left(range(least + 1, MOST_RUNS_ASKED + 1), True, key=settles) + 1

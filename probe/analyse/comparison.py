@@ -12,15 +12,19 @@ from probe.analyse.comparability import Comparability, Effect, Judgement, compar
 from probe.analyse.loss_curve import LossParting, losses_part
 from probe.analyse.measure import MeasureChange, compare_measures, named
 from probe.analyse.measured_run import MeasuredRun
+from probe.analyse.operator_shifts import OperatorShift, TracedTime, operator_shifts
 from probe.analyse.outline import outline
 from probe.analyse.shifts import MemoryShift, TrafficShift, memory_shifts, traffic_shifts
 from probe.analyse.steps import Exclusion
 from probe.analyse.student import quantile
 from probe.analyse.waterfall import Waterfall, waterfall
 from probe.schema.vocabulary import Precision, RunStatus, Tier
+from probe.units import format_percent
 
 LEAST_STEPS = 10
 """With fewer counted steps an interval says more of the method than of the run."""
+NOISY = 0.1
+"""MAD / median from which steps are called noisy."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +74,8 @@ class Pair:
     waterfall: Waterfall | None
     memory: tuple[MemoryShift, ...]
     traffic: tuple[TrafficShift, ...]
+    operators: tuple[OperatorShift, ...]
+    """Of the first run of each side that has a trace; empty unless both have one."""
     losses: LossParting | None
     """Of the first run of each side; None without a step that both have."""
     caveats: tuple[str, ...]
@@ -174,9 +180,14 @@ def _pair(
         waterfall=waterfall([run.counted for run in first], [run.counted for run in second]),
         memory=memory_shifts(first, second),
         traffic=traffic_shifts(first, second),
+        operators=operator_shifts(*(_traced(side) for side in (first, second))),
         losses=losses if losses.common_steps else None,
         caveats=tuple(_caveats((first, second), labels, comparability, measures)),
     )
+
+
+def _traced(side: Sequence[MeasuredRun]) -> TracedTime | None:
+    return next((run.traced for run in side if run.traced), None)
 
 
 def _obstacles(
@@ -193,6 +204,10 @@ def _obstacles(
             if apart.judgement is not Judgement.COMPARABLE:
                 what = ", ".join(apart.reasons)
                 sentences.append(f"the runs of {label} are not starts of the same: {what}")
+    throughout = [{run.profiled_throughout for run in side} for side in sides]
+    if throughout[0] != throughout[1]:
+        label = labels[0] if True in throughout[0] else labels[1]
+        sentences.append(f"every step of {label} was profiled, of the other not")
     return list(dict.fromkeys(sentences))
 
 
@@ -211,12 +226,20 @@ def _caveats(
         sentences.append(
             "One run a side: how much runs vary by themselves is unknown. Repeat both."
         )
+    if all(run.profiled_throughout for side in sides for run in side):
+        sentences.append("Every step was profiled: times carry what the profiler costs.")
     for side, label in zip(sides, labels, strict=True):
         for run in side:
             if run.status is not RunStatus.FINISHED:
                 sentences.append(f"{label} ({run.status}) did not end as planned.")
             if run.counted.recorded and len(run.counted) < LEAST_STEPS:
                 sentences.append(f"Only {len(run.counted)} steps of {label} count.")
+            if run.step_time and run.step_time.noise > NOISY:
+                stray = format_percent(run.step_time.noise)
+                sentences.append(
+                    f"Half of the steps of {label} stray by more than {stray}: the machine had "
+                    "other work."
+                )
             if run.counted.repeated:
                 sentences.append(
                     f"{label} repeated {run.counted.repeated} steps after a restart; the last "

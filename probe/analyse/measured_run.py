@@ -12,6 +12,7 @@ from probe.analyse.loss_curve import LossCurve, final_loss, loss_curve
 from probe.analyse.median import MedianEstimate, estimate_median
 from probe.analyse.memory import LEDGER, MemoryUse, memory_use
 from probe.analyse.memory_theory import Beside, memory_beside_theory
+from probe.analyse.operator_shifts import TracedTime, read_traced_time
 from probe.analyse.setup import Setup, setup_of
 from probe.analyse.steps import COUNTING_COLUMNS, CountedSteps, counted_steps, last_attempts
 from probe.read.run import Run
@@ -67,6 +68,9 @@ class MeasuredRun:
     final_loss: float | None
     metrics: Mapping[str, float]
     """The last value of each metric that the user logged."""
+    profiled_throughout: bool
+    """Every step was profiled, so that profiled steps count: a run made of traces."""
+    traced: TracedTime | None
 
 
 def read_run(run: Run) -> MeasuredRun:
@@ -79,6 +83,7 @@ def read_run(run: Run) -> MeasuredRun:
         status=run.verdict.status,
         manifest=run.manifest,
         engine=next((header.engine for header in run.headers.values()), ""),
+        traced=read_traced_time(run.path),
     )
 
 
@@ -90,10 +95,12 @@ def measure_run(
     path: str = "",
     status: RunStatus = RunStatus.FINISHED,
     engine: str = "",
+    traced: TracedTime | None = None,
 ) -> MeasuredRun:
     """Measure a run from its tables, each with at least the columns named above."""
     steps, _ = last_attempts(tables[STEPS])
-    counted = counted_steps(tables[STEPS])
+    throughout = bool(pc.all(steps["profiled"], min_count=1).as_py())
+    counted = counted_steps(_unprofiled(tables[STEPS]) if throughout else tables[STEPS])
     profiled = pc.unique(steps.filter(steps["profiled"])["step"]).to_pylist()
     memory = memory_use(tables[MEMORY], profiled_steps=profiled)
     losses = loss_curve(steps)
@@ -120,7 +127,15 @@ def measure_run(
         losses=losses,
         final_loss=final_loss(losses),
         metrics=_last_metrics(tables[METRICS]),
+        profiled_throughout=throughout,
+        traced=traced,
     )
+
+
+def _unprofiled(steps: pa.Table) -> pa.Table:
+    """The same rows with none flagged as profiled."""
+    at = steps.column_names.index("profiled")
+    return steps.set_column(at, "profiled", pa.array(np.zeros(steps.num_rows, dtype=bool)))
 
 
 def _throughput(

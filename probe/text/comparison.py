@@ -22,7 +22,13 @@ from probe.text.comparison_blocks import (
     runs_block,
     sentences_block,
 )
-from probe.text.comparison_parts import losses_block, memory_block, traffic_block, waterfall_block
+from probe.text.comparison_parts import (
+    losses_block,
+    memory_block,
+    operators_block,
+    traffic_block,
+    waterfall_block,
+)
 from probe.text.comparison_words import judgement_sentence, verdict_sentence
 
 _STYLE = {Outcome.BETTER: "green", Outcome.WORSE: "bold red", Outcome.NEUTRAL: ""}
@@ -66,6 +72,7 @@ def _pair_blocks(comparison: Comparison, pair: Pair) -> list[Block]:
         waterfall_block(pair),
         memory_block(pair),
         traffic_block(pair),
+        operators_block(pair),
         losses_block(comparison, pair),
         sentences_block("Keep in mind", pair.caveats),
         sentences_block("Look next", next_looks(pair)),

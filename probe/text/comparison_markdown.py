@@ -17,7 +17,13 @@ from probe.text.comparison_blocks import (
     runs_block,
     sentences_block,
 )
-from probe.text.comparison_parts import losses_block, memory_block, traffic_block, waterfall_block
+from probe.text.comparison_parts import (
+    losses_block,
+    memory_block,
+    operators_block,
+    traffic_block,
+    waterfall_block,
+)
 from probe.text.comparison_words import judgement_sentence, verdict_sentence
 
 
@@ -52,6 +58,7 @@ def _folded(pair: Pair, comparison: Comparison) -> Iterator[str]:
         waterfall_block(pair),
         memory_block(pair),
         traffic_block(pair),
+        operators_block(pair),
         losses_block(comparison, pair),
         sentences_block("Keep in mind", pair.caveats),
         sentences_block("Look next", next_looks(pair)),

@@ -6,10 +6,12 @@ from probe.analyse.comparison import Comparison, Pair
 from probe.analyse.shifts import MemoryShift
 from probe.schema.vocabulary import Tier
 from probe.text.comparison_blocks import Block
+from probe.text.printable import printable
 from probe.text.sparkline import share_bar, sparkline
-from probe.units import format_bytes, format_duration, format_exact, format_number
+from probe.units import format_bytes, format_count, format_duration, format_exact, format_number
 
 BAR_COLUMNS = 16
+LONGEST_OPERATOR = 28
 SEEN_SHARE = 0.005
 """Phases below this share of the step in both runs are summed up in one line."""
 
@@ -115,6 +117,36 @@ def traffic_block(pair: Pair) -> Block:
         rows=tuple(rows),
         right=frozenset({1, 2, 3, 4}),
     )
+
+
+def operators_block(pair: Pair) -> Block:
+    """The operators or kernels that moved most."""
+    if not pair.operators:
+        return Block()
+    what = "kernel" if pair.operators[0].kernel else "operator"
+    rows = [
+        (
+            _shortened(item.name),
+            format_count(item.first_calls),
+            format_count(item.second_calls),
+            format_duration(item.first_ns),
+            format_duration(item.second_ns),
+            _signed_duration(item.delta_ns),
+        )
+        for item in pair.operators
+    ]
+    a, b = pair.first, pair.second
+    return Block(
+        title=f"{what.capitalize()}s that moved most, a step of the profiled window",
+        headings=(what, f"{a} calls", f"{b} calls", f"{a} own", f"{b} own", "difference"),
+        rows=tuple(rows),
+        right=frozenset({1, 2, 3, 4, 5}),
+    )
+
+
+def _shortened(name: str) -> str:
+    shown = printable(name)
+    return shown if len(shown) <= LONGEST_OPERATOR else f"{shown[: LONGEST_OPERATOR - 1]}…"
 
 
 def losses_block(comparison: Comparison, pair: Pair) -> Block:

@@ -1,6 +1,10 @@
 """What a comparison says of runs whose truth is known: how often it cries wolf, how often it
 finds a real slowdown."""
 
+import itertools
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -87,6 +91,44 @@ def test_runs_that_differ_by_themselves_need_several_a_side(runs):
     report(f"false alarms, {runs} + {runs} runs that differ by 2 %", alarms(found))
     assert alarms(found) <= 0.05
     single = list(changes(seed=4, pairs=200, steps=50, correlation=0.5, noise=0.03, between=0.02))
+    report("the same with one run a side, which says so", alarms(single))
+    assert all(change.between_runs is None for change in single)
+
+
+@pytest.fixture(scope="module")
+def recorded():
+    """Ten real starts of one program on a machine that was anything but calm."""
+    content = json.loads(Path(__file__).with_name("recorded_step_times.json").read_text())
+    return [np.array(times, dtype=float) for times in content["step_us"]]
+
+
+def test_recorded_halves_of_a_run_are_not_called_different(recorded):
+    # GIVEN each run dealt into two by turns of ten steps, so that both saw the same weather
+    halves = [run.reshape(-1, 2, 10).swapaxes(0, 1).reshape(2, -1) for run in recorded]
+    found = [
+        compare_medians([estimate_median(first)], [estimate_median(second)])
+        for first, second in halves
+    ]
+    report(f"false alarms, {len(found)} recorded runs against themselves", alarms(found))
+    assert alarms(found) <= 0.05
+
+
+def test_recorded_starts_of_one_program_are_not_called_different(recorded):
+    # GIVEN medians that differ fourfold for no reason but the machine's
+    estimates = [estimate_median(run) for run in recorded]
+    medians = [item.median for item in estimates]
+    assert max(medians) > 3 * min(medians)
+    found = [
+        compare_medians([estimates[at] for at in first], [estimates[at] for at in second])
+        for chosen in itertools.combinations(range(len(recorded)), 6)
+        for first, second in [(chosen[::2], chosen[1::2])]
+    ]
+    report(f"false alarms, 3 + 3 recorded runs, {len(found)} ways", alarms(found))
+    assert alarms(found) <= 0.05
+    # THEN one run a side would say more than it knows, and says that it does not know
+    single = [
+        compare_medians([first], [second]) for first, second in itertools.combinations(estimates, 2)
+    ]
     report("the same with one run a side, which says so", alarms(single))
     assert all(change.between_runs is None for change in single)
 

@@ -117,6 +117,7 @@ KEYS = {
         "waterfall",
         "memory",
         "traffic",
+        "operators",
         "losses",
         "caveats",
     ],
