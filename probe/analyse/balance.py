@@ -137,9 +137,11 @@ def _of_others(times: Mapping[int, float], rank: int) -> float:
 
 
 def _busy(comm: pa.Table, counted: CountedSteps) -> dict[int, float]:
-    rows = comm.filter(pc.is_in(comm["step"], value_set=pa.array(counted.step)))
     if counted.repeated:
-        rows = last_rows(rows, ["rank", "step", "phase", "op", "wire_op", "group", "dtype"])
+        comm = last_rows(comm, ["rank", "step", "phase", "op", "wire_op", "group", "dtype"])
+    # Texts are what makes filtering rows dear, and none is needed here.
+    rows = comm.select(["rank", "step", "busy_ns"])
+    rows = rows.filter(pc.is_in(rows["step"], value_set=pa.array(counted.step)))
     by_step = rows.group_by(["rank", "step"]).aggregate([("busy_ns", "sum")])
     return _by_rank(by_step["rank"], by_step["busy_ns_sum"])
 

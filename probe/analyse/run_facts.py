@@ -13,6 +13,7 @@ from probe.analyse.balance import BALANCE_COLUMNS, RankBalance, rank_balance
 from probe.analyse.by_step import STEP_STORY_COLUMNS, story_of_steps
 from probe.analyse.clipping import Clipping, clipping
 from probe.analyse.communication import COMM_COLUMNS, Communication, communication
+from probe.analyse.communication_theory import TrafficBeside, traffic_beside_theory
 from probe.analyse.loss_scale import ScaleHistory, scale_history
 from probe.analyse.memory import LEDGER, MemoryUse, memory_use
 from probe.analyse.memory_theory import Beside, memory_beside_theory
@@ -76,6 +77,7 @@ class RunFacts:
     memory: MemoryUse | None
     memory_lines: tuple[Beside, ...]
     communication: Communication | None
+    traffic_lines: tuple[TrafficBeside, ...]
     waiting: Waiting | None
     balance: RankBalance | None
     offload: OffloadTraffic | None
@@ -104,6 +106,7 @@ def run_facts(manifest: Manifest, tables: Mapping[Table, pa.Table]) -> RunFacts:
     memory = memory_use(
         tables[MEMORY], profiled_steps=profiled, capacity_bytes=rank_capacity_bytes(manifest)
     )
+    comm = communication(tables[COMM], counted)
     return RunFacts(
         manifest=manifest,
         counted=counted,
@@ -120,7 +123,8 @@ def run_facts(manifest: Manifest, tables: Mapping[Table, pa.Table]) -> RunFacts:
         lost_updates=lost_updates(tables[NUMERICS]),
         memory=memory,
         memory_lines=memory_beside_theory(memory.peak, manifest) if memory else (),
-        communication=communication(tables[COMM], counted),
+        communication=comm,
+        traffic_lines=traffic_beside_theory(comm, manifest),
         waiting=waiting(tables[COMM_CALLS], counted),
         balance=rank_balance(steps, tables[COMM], counted),
         offload=offload_traffic(tables[OFFLOAD], counted),

@@ -61,7 +61,10 @@ AT_LEAST_ONE = click.IntRange(min=1)
     help="Where offloaded states rest.",
 )
 @click.option(
-    "--device-memory", type=parse_memory, metavar="SIZE", help="80GB or 80GiB: what fits?"
+    "--device-memory",
+    type=parse_memory,
+    metavar="SIZE",
+    help="Memory of a device, 80GB or 80GiB; tells what fits.",
 )
 @json_option
 def command(
@@ -81,7 +84,7 @@ def command(
     device_memory: int | None,
     as_json: bool,
 ) -> None:
-    """Estimate memory and traffic of each rank for every ZeRO stage and offload.
+    """Estimate memory and traffic for every ZeRO stage and offload.
 
     Model states are exact for Adam. Activations are those of a transformer and need its shape: give
     --layers, --hidden, --heads and --sequence. Working memory (reduction buckets, gathered blocks)

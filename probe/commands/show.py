@@ -13,7 +13,7 @@ from probe.commands.machine import json_option, print_json, problem_json
 @run_argument
 @json_option
 def command(run: str, runs_dir: Path, as_json: bool) -> None:
-    """Show what a run was, how far it came and its headline numbers.
+    """Show what a run was, its headline numbers and what stands out.
 
     \b
     Example: probe show latest
@@ -36,6 +36,7 @@ def command(run: str, runs_dir: Path, as_json: bool) -> None:
                 "ranks": opened.ranks,
                 "manifest": opened.manifest,
                 "headline": told.headline,
+                "findings": told.findings,
                 "table_rows": told.table_rows,
                 "problems": [problem_json(item) for item in told.problems],
             }
@@ -44,6 +45,7 @@ def command(run: str, runs_dir: Path, as_json: bool) -> None:
     detail = run_detail(
         opened,
         told.headline,
+        findings=told.findings,
         table_rows=told.table_rows,
         problems=told.problems,
         now_ns=time.time_ns(),

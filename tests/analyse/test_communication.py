@@ -1,13 +1,16 @@
+import msgspec
 import pytest
 from hand_built import table_of
 
 from probe.analyse.balance import Cause, rank_balance
 from probe.analyse.communication import bus_factor, communication
+from probe.analyse.communication_theory import TrafficResidual, traffic_beside_theory
 from probe.analyse.steps import counted_steps
 from probe.analyse.waiting import waiting
+from probe.schema.documents import Manifest, ModelFacts, RunConfig
 from probe.schema.rows import CommCallRow, CommRow, StepRow
 from probe.schema.tables import COMM, COMM_CALLS, STEPS
-from probe.schema.vocabulary import CollectiveOp, Phase
+from probe.schema.vocabulary import CollectiveOp, Phase, Precision
 
 GATHER, REDUCE, SCATTER = (
     CollectiveOp.ALL_GATHER,
@@ -182,3 +185,63 @@ def test_load_is_told_in_tokens_where_there_are_tokens():
     result = rank_balance(steps, table_of(COMM, {}), counted_steps(steps))
     assert (result.load, result.load_unit) == ({0: 100, 1: 300}, "tokens")
     assert result.load_excess == 0.5
+
+
+def beside(stage, *rows, params=1000, accumulation=1, **model):
+    manifest = Manifest(
+        world_size=4,
+        config=RunConfig(stage=stage, precision=Precision.BF16, accumulation_steps=accumulation),
+        model=ModelFacts(param_elements=params, **model),
+    )
+    steps = table_of(STEPS, {0: [step(n) for n in range(4)]})
+    every = [msgspec.structs.replace(row, step=n) for n in range(4) for row in rows]
+    result = communication(table_of(COMM, {0: every}), counted_steps(steps))
+    return {line.exchange.value: line for line in traffic_beside_theory(result, manifest)}
+
+
+def sent(op, elements, *, share=0.75, **other):
+    size = 2 * elements
+    return comm(
+        0, op, logical_bytes=size, wire_bytes=int(size * share), calls=1, dtype="bf16", **other
+    )
+
+
+MILLION = 10**6
+
+
+def test_traffic_is_held_against_the_stage():
+    lines = beside(
+        2,
+        sent(SCATTER, 2 * MILLION),
+        sent(GATHER, MILLION, phase=Phase.OPTIMIZER),
+        sent(GATHER, 16, phase=Phase.BACKWARD),  # norm and finite check
+        params=MILLION,
+        accumulation=2,
+    )
+    for name, size in (("reduction", 4 * MILLION), ("gather", 2 * MILLION)):
+        assert lines[name].theory_logical_bytes == lines[name].logical_bytes == size
+        assert lines[name].residual is TrafficResidual.NONE
+        assert lines[name].wire_excess == 1
+
+
+def test_an_operation_that_the_backend_replaced_sends_more():
+    line = beside(1, sent(SCATTER, MILLION, share=1.5, wire_op=REDUCE), params=MILLION)["reduction"]
+    assert line.replaced_by == ("all_reduce",)
+    assert line.wire_excess == 2
+
+
+def test_residents_of_stage_3_are_gathered_once_and_frozen_parameters_too():
+    gathers = [sent(GATHER, 2 * MILLION, phase=phase) for phase in (Phase.FORWARD, Phase.BACKWARD)]
+    line = beside(3, *gathers, params=2 * MILLION, trainable_elements=MILLION)["gather"]
+    assert line.residual is TrafficResidual.NONE
+    line = beside(3, *gathers, params=int(2.1 * MILLION))["gather"]
+    assert line.residual is TrafficResidual.RESIDENT
+    line = beside(3, *gathers, params=int(1.99 * MILLION))["gather"]
+    assert line.residual is TrafficResidual.PADDING
+    assert beside(3, *gathers, params=MILLION)["gather"].residual is TrafficResidual.UNEXPLAINED
+
+
+def test_types_that_are_mixed_or_unknown_have_no_form():
+    assert beside(2, sent(SCATTER, MILLION, share=1.0)) != {}
+    strange = msgspec.structs.replace(sent(SCATTER, MILLION), dtype="fp8")
+    assert beside(2, strange) == {}

@@ -24,6 +24,8 @@ def test_show_tells_the_headline(probe, make_run: MakeRun) -> None:
         "host peak    1.00 GB on rank 0\n"
         "traffic      100 B sent a step by the busiest rank (median)\n"
         "\n"
+        "Nothing stands out in 3 steps.\n"
+        "\n"
         "table        rows\n"
         "steps           6\n"
         "comm            6\n"
@@ -52,6 +54,7 @@ def test_json_is_the_whole_of_it(probe, make_run: MakeRun) -> None:
         "ranks",
         "manifest",
         "headline",
+        "findings",
         "table_rows",
         "problems",
     ]

@@ -25,26 +25,30 @@ def find(facts: RunFacts) -> Finding | None:
         return None
     worst = operations[0]
     busy_ns = sum(item.busy_ns for item in operations)
+    evidence = [
+        Evidence(name="exposed a step", value=format_duration(exposed_ns)),
+        Evidence(
+            name="hidden under compute",
+            value=format_percent(1 - exposed_ns / busy_ns if busy_ns else None),
+        ),
+        Evidence(
+            name="most of it",
+            value=f"{worst.op} in {worst.phase}, {format_duration(worst.exposed_ns)}",
+        ),
+        Evidence(name="sent a step", value=format_bytes(comm.wire_bytes)),
+    ]
+    if facts.waiting is not None:
+        waited = format_percent(facts.waiting.waiting_share)
+        evidence.append(Evidence(name="of collectives, waiting for peers", value=waited))
     return Finding(
         id="exposed-communication",
         title=f"{format_percent(share)} of the step waits for communication.",
-        evidence=(
-            Evidence(name="exposed a step", value=format_duration(exposed_ns)),
-            Evidence(
-                name="hidden under compute",
-                value=format_percent(1 - exposed_ns / busy_ns if busy_ns else None),
-            ),
-            Evidence(
-                name="most of it",
-                value=f"{worst.op} in {worst.phase}, {format_duration(worst.exposed_ns)}",
-            ),
-            Evidence(name="sent a step", value=format_bytes(comm.wire_bytes)),
-        ),
+        evidence=tuple(evidence),
         changes=tuple(_changes(facts, worst.op)),
         gain=Gain(
             kind=GainKind.TIME,
             share=share,
-            how="exposed time over step time: what hiding or sparing all of it would bring",
+            how="exposed over step time: what hiding or sparing all of it would bring",
         ),
         link=Link(view=View.COMMUNICATION),
     )

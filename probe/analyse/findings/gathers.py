@@ -10,5 +10,5 @@ def is_prefetched(item: OperationTraffic, manifest: Manifest) -> bool:
     return (
         manifest.config.stage == 3
         and item.op == CollectiveOp.ALL_GATHER
-        and item.phase in (Phase.FORWARD, Phase.BACKWARD, Phase.GATHER_WAIT)
+        and item.phase in (Phase.FORWARD, Phase.BACKWARD)
     )
