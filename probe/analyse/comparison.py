@@ -240,8 +240,8 @@ def _caveats(
             if run.step_time and run.step_time.noise > NOISY:
                 stray = format_percent(run.step_time.noise)
                 sentences.append(
-                    f"Half of the steps of {label} stray by more than {stray}: the machine had "
-                    "other work."
+                    f"Half of the steps of {label} stray by more than {stray}: the machine may "
+                    "have had other work."
                 )
             if run.counted.repeated:
                 sentences.append(

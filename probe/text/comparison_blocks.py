@@ -174,8 +174,11 @@ def measure_name(item: MeasureChange) -> str:
     """The measure in words for people."""
     if item.name.startswith(METRIC):
         return printable(item.name.removeprefix(METRIC), limit=20)
-    name = item.name.replace("_", " ")
-    return f"{item.of}/s" if item.name == "throughput" and item.of else name
+    if item.name == "throughput" and item.of:
+        return f"{item.of}/s"
+    if item.name == "final_loss" and item.of:
+        return f"loss {item.of}"
+    return item.name.replace("_", " ")
 
 
 def format_measure(item: MeasureChange, value: float | None) -> str:
