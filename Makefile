@@ -46,8 +46,9 @@ format: env ## Put the code into its format
 	$(BIN)/ruff check --fix .
 
 .PHONY: bench
-bench: env ## Measure the run directory and the engine; prints tables
+bench: env ## Measure the run directory and comparing; prints tables
 	$(BIN)/python -m benchmarks.run_directory
+	$(BIN)/python -m benchmarks.compare
 
 .PHONY: clean
 clean: ## Remove what was installed or generated
