@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 
 from benchmarks import __main__ as command
-from benchmarks.interleave import Plan, race
+from benchmarks.interleave import Plan, gather_record, race
 from benchmarks.setting import Setting
 from benchmarks.table import render, to_json
 from benchmarks.team import ContestantError, Team
+from benchmarks.worker import Memory, Turn
 from probe.schema.vocabulary import Precision
 
 TINY = Setting(shape="small", micro_batch=2, stage=1, precision=Precision.FP32)
@@ -95,3 +96,35 @@ def test_the_command_refuses_a_contestant_it_does_not_know(capsys):
     with pytest.raises(SystemExit):
         command.main(["--contestants", "zeropobe"])
     assert "zeropobe" in capsys.readouterr().err
+
+
+def test_a_step_lasts_from_the_last_rank_to_the_last_rank():
+    # GIVEN two ranks that end three steps, the first of which is not measured
+    first = Turn(
+        end_ns=[10, 25, 40],
+        cpu_ns=[5, 9, 20],
+        losses=[3.0, 2.0, 1.0],
+        parts_ns=[
+            {"compute": 1, "reduce": 1},
+            {"compute": 4, "reduce": 6},
+            {"compute": 5, "reduce": 2},
+        ],
+    )
+    second = Turn(
+        end_ns=[12, 20, 45],
+        cpu_ns=[5, 13, 19],
+        losses=[5.0, 4.0, 3.0],
+        parts_ns=[
+            {"compute": 9, "reduce": 9},
+            {"compute": 6, "reduce": 3},
+            {"compute": 3, "reduce": 7},
+        ],
+    )
+    memory = [Memory(base_bytes=1, peak_bytes=9), Memory(base_bytes=2, peak_bytes=7)]
+    record = gather_record("a", [[Turn(), Turn()], [first, second]], memory)
+    assert record.rounds_ns == ((25 - 12, 45 - 25),)
+    assert record.cpu_rounds_ns == ((8, 11),)
+    assert record.losses == (4.0, 3.0, 2.0)
+    # a part computed waits for the slowest rank; a collective is as quick as its last arrival saw
+    assert record.parts_ns == {"compute": (6, 5), "reduce": (3, 2)}
+    assert (record.base_bytes, record.peak_bytes) == (2, 9)
