@@ -166,6 +166,9 @@ class Reducer:
                 place.copy_(gradient)
                 bucket.filled.add(index)
             self.used.add(index)
+            if index in bucket.arrived:
+                # Reentrant checkpointing runs one backward a call: the block is gone through again.
+                bucket.arrived.clear()
             bucket.arrived.add(index)
             if len(bucket.arrived) == members:
                 if self._completion is not None:

@@ -5,7 +5,7 @@ parameter that took no part can be left out of an update.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -40,6 +40,7 @@ class Segment:
                 member=span.member,
                 start=max(span.start, start) - start,
                 stop=min(span.stop, stop) - start,
+                offset=span.offset + max(start - span.start, 0),
             )
             for span in self.spans
             if span.start < stop and span.stop > start
@@ -69,8 +70,7 @@ def segments_of(
                 gradient=gradient[start:stop],
                 target=None if target is None else target[start:stop],
                 spans=tuple(
-                    Span(member=span.member, start=span.start - start, stop=span.stop - start)
-                    for span in own
+                    replace(span, start=span.start - start, stop=span.stop - start) for span in own
                 ),
             )
         )

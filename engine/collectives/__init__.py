@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from engine.buffers import BufferPool
-from engine.collectives.lookout import Lookout
+from engine.collectives.lookout import STOPPED, Lookout
 from engine.collectives.start import Meeting, meet
 from engine.collectives.summation import BadValues
 from engine.collectives.transports import (
@@ -148,7 +148,7 @@ class Collectives:
 
     def _say_goodbye(self) -> None:
         if self._lookout is not None:
-            self._lookout.leave_last_words(f"finished {self._lookout.activity}")
+            self._lookout.leave_last_words(f"ended its part {self._lookout.activity}")
             self._lookout.close()
             self._lookout = None
 
@@ -218,7 +218,7 @@ class Collectives:
     def _lost(self, lost: LostPeerSignal) -> ProbeError:
         assert self._lookout is not None, "alone there is nobody to lose"
         explained = self._lookout.explain(lost, lost.peer)
-        self._lookout.leave_last_words(f"stopped because {explained}")
+        self._lookout.leave_last_words(f"{STOPPED} {explained}")
         return explained
 
 
