@@ -140,7 +140,7 @@ def test_starts_from_python_and_from_torchrun(
 
 def frozen_and_whole() -> tuple[list[str], bool]:
     model = Odd()
-    trainer, optimizer, loader, schedule = engine.initialize(
+    trainer, *_ = engine.initialize(
         model=model, config={**CONFIG, "zero_optimization": {"stage": 3}}
     )
     state = trainer.consolidated_state_dict(torch.bfloat16)
