@@ -43,7 +43,6 @@ class Replica(Stage):
         self.segments = [
             self._segment(layout, at) for layout in self._layouts for at in range(len(layout.slots))
         ]
-        self._segment_of = {segment.spans[0].member.parameter: segment for segment in self.segments}
         if self._rule.local_dtype != setting.dtype:
             for member in setting.trained:
                 member.parameter.register_post_accumulate_grad_hook(  # type: ignore[no-untyped-call]
@@ -153,8 +152,13 @@ class Replica(Stage):
             self._collectives.all_gather(flat, owned, block=layout.block).wait()
         self._bad += name_bad_tensors(layout, rank, reduced.bad)
         average = flat.to(rule.owned_dtype)
-        for slot in layout.slots:
-            segment = self._segment_of[slot.member.parameter]
-            piece = average[slot.start : slot.stop]
+        start_of = {slot.member.index: slot.start for slot in layout.slots}
+        # The update may have cut segments, so each says itself which part of its parameter it is.
+        for segment in self.segments:
+            (span,) = segment.spans
+            if span.member.index not in start_of:
+                continue
+            start = start_of[span.member.index] + span.offset
+            piece = average[start : start + segment.elements]
             # A second backward before the step adds to the average of the first.
             segment.gradient = piece if segment.gradient is None else segment.gradient.add_(piece)
