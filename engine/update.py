@@ -167,8 +167,10 @@ class Update:
                 )
 
     def _name_offenders(self) -> tuple[BadTensor, ...]:
-        own = list(self._stage.bad) or self._look_into_segments()
-        everyone = self._collectives.share_objects(own, block="bad gradients")
+        share = self._collectives.share_objects
+        everyone = share(list(self._stage.bad), block="bad gradients")
+        if not any(everyone):
+            everyone = share(self._look_into_segments(), block="bad sums of gradients")
         index_of = {member.name: member.index for member in self._trained}
         found = {bad for theirs in everyone for bad in theirs}
         return tuple(
