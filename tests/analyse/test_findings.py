@@ -451,3 +451,40 @@ def test_the_readme_lists_every_rule():
     listed = re.findall(r"^\| `([a-z0-9-]+)` \|", (room.parent / "README.md").read_text(), re.M)
     assert sorted(listed) == sorted(rule.replace("_", "-") for rule in rules)
     assert len(RULES) == len(rules) == len(listed)
+
+
+def in_steps(*numbers):
+    return lambda step, rank: overflow() if step in numbers else {}
+
+
+def on_rank_1(**fields):
+    return lambda step, rank: fields if rank == 1 else {}
+
+
+def everywhere(**fields):
+    return lambda step, rank: fields
+
+
+WAITING_FOR_RANK_1 = {"forward_ns": 10 * MS, "backward_ns": 29 * MS, "reduce_wait_ns": 43 * MS}
+
+
+@pytest.mark.parametrize(
+    "differences",
+    [
+        {"count": 200, "steps": in_steps(50, 100, 150)},
+        {
+            "steps": lambda step, rank: {
+                **WAITING_FOR_RANK_1,
+                **({"forward_ns": 14_500_000} if rank == 1 else {}),
+            }
+        },
+        {"comm": everywhere(calls=10, logical_bytes=MB)},
+        {"comm": everywhere(calls=100)},
+        {"comm": everywhere(calls=2000, exposed_ns=MS // 3)},
+        {"steps": on_rank_1(tokens=1075)},
+        {"memory": on_rank_1(peak_allocated_bytes=8_400 * MB, peak_reserved_bytes=8_700 * MB)},
+    ],
+    ids=["skips", "straggler", "calls", "large", "hidden", "tokens", "memory"],
+)
+def test_a_little_of_a_cause_is_no_finding(differences):
+    assert found(**differences) == {}
