@@ -61,6 +61,8 @@ class Span:
     member: Member
     start: int
     stop: int
+    offset: int
+    """Where in the flattened parameter the part begins."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -108,17 +110,11 @@ class Layout:
                 member=slot.member,
                 start=max(slot.start, owned.start) - owned.start,
                 stop=min(slot.stop, owned.stop) - owned.start,
+                offset=max(owned.start - slot.start, 0),
             )
             for slot in self.slots
             if slot.start < owned.stop and slot.stop > owned.start
         ]
-
-    def member_at(self, position: int) -> Member | None:
-        """Whose element stands at `position` of the full bucket; None in the padding."""
-        for slot in self.slots:
-            if slot.start <= position < slot.stop:
-                return slot.member
-        return None
 
 
 def lay_out(block: str, members: Iterable[Member], world: int) -> Layout:

@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
-from engine.collectives import BadElement, Collectives, Pending
+from engine.collectives import BadValues, Collectives, Pending
+from engine.collectives.summation import kind_of
 from engine.facts import BadTensor
 from engine.partition import Layout, Slot
 from engine.tracing import PhaseClock
@@ -165,6 +166,9 @@ class Reducer:
                 place.copy_(gradient)
                 bucket.filled.add(index)
             self.used.add(index)
+            if index in bucket.arrived:
+                # Reentrant checkpointing runs one backward a call: the block is gone through again.
+                bucket.arrived.clear()
             bucket.arrived.add(index)
             if len(bucket.arrived) == members:
                 if self._completion is not None:
@@ -244,11 +248,13 @@ class Reducer:
         self._order = [self.buckets[at] for at in agreed]
 
 
-def name_bad_tensors(layout: Layout, rank: int, elements: Sequence[BadElement]) -> list[BadTensor]:
-    """Which parameters the bad elements of `rank`'s slice belong to."""
+def name_bad_tensors(layout: Layout, rank: int, found: Sequence[BadValues]) -> list[BadTensor]:
+    """Which parameters the bad values in `rank`'s slice belong to."""
     named = []
-    for element in elements:
-        member = layout.member_at(layout.owned(rank).start + element.position)
-        if member is not None:
-            named.append(BadTensor(rank=element.rank, name=member.name, kind=element.kind))
+    for each in found:
+        for span in layout.spans(rank):
+            bad = each.bad[span.start : span.stop]
+            if bool(bad.any()):
+                kind = kind_of(each.values[span.start : span.stop][bad])
+                named.append(BadTensor(rank=each.rank, name=span.member.name, kind=kind))
     return named

@@ -5,13 +5,13 @@ parameter that took no part can be left out of an update.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 from torch.nn import Parameter
 
-from engine.partition import Layout, Member, Span
+from engine.partition import Layout, Span
 
 
 @dataclass(kw_only=True, eq=False)
@@ -40,6 +40,7 @@ class Segment:
                 member=span.member,
                 start=max(span.start, start) - start,
                 stop=min(span.stop, stop) - start,
+                offset=span.offset + max(start - span.start, 0),
             )
             for span in self.spans
             if span.start < stop and span.stop > start
@@ -51,10 +52,6 @@ class Segment:
             target=None if self.target is None else self.target[start:stop],
             spans=tuple(spans),
         )
-
-    def member_at(self, position: int) -> Member:
-        """Whose element stands at `position`."""
-        return next(span.member for span in self.spans if span.start <= position < span.stop)
 
 
 def segments_of(
@@ -73,8 +70,7 @@ def segments_of(
                 gradient=gradient[start:stop],
                 target=None if target is None else target[start:stop],
                 spans=tuple(
-                    Span(member=span.member, start=span.start - start, stop=span.stop - start)
-                    for span in own
+                    replace(span, start=span.start - start, stop=span.stop - start) for span in own
                 ),
             )
         )

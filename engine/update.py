@@ -10,8 +10,9 @@ looked at again element by element in fp64, so large finite gradients are never 
 
 import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -26,7 +27,6 @@ from engine.optimizers import prefer_fused, require_elementwise, steps_in_parts
 from engine.partition import Member
 from engine.segments import Segment
 from engine.stages import Stage
-from probe.errors import UsageError
 
 NORM_TILE_ELEMENTS = 262_144
 PART_ELEMENTS = 4_194_304
@@ -58,11 +58,6 @@ class Update:
         sub_group_elements: int,
     ) -> None:
         require_elementwise(optimizer)
-        if optimizer.state:
-            raise UsageError(
-                "the optimizer has state already; call engine.initialize before it takes a step or"
-                " loads one, because its states are about to be sliced."
-            )
         prefer_fused(optimizer)
         self.optimizer = optimizer
         self._stage = stage
@@ -76,6 +71,10 @@ class Update:
             stage.segments = [
                 piece for segment in stage.segments for piece in self._short_enough(segment)
             ]
+        whole_states = dict(optimizer.state)
+        optimizer.state.clear()
+        for segment in stage.segments if whole_states else ():
+            self._take_over(segment, whole_states)
         self._install()
 
     def run(self, *, scale: float) -> Outcome:
@@ -268,6 +267,24 @@ class Update:
             )
             for key, value in state.items()
         }
+
+    def _take_over(self, segment: Segment, whole_states: Mapping[Parameter, Any]) -> None:
+        """States that were there before sharding: a resumed optimizer's, or Adagrad's first sums."""
+        states = [(span, whole_states.get(span.member.parameter, {})) for span in segment.spans]
+        if not states[0][1]:
+            return
+        state: dict[str, Any] = {}
+        for key, first in states[0][1].items():
+            if isinstance(first, Tensor) and first.shape == segment.spans[0].member.shape:
+                flat = torch.zeros_like(segment.master, dtype=first.dtype)
+                for span, each in states:
+                    size = span.stop - span.start
+                    part = each[key].view(-1)[span.offset : span.offset + size]
+                    flat[span.start : span.stop].copy_(part)
+                state[key] = flat
+            else:
+                state[key] = first.clone() if isinstance(first, Tensor) else first
+        self.optimizer.state[segment.master] = state
 
     def _install(self) -> None:
         for number, group in enumerate(self.optimizer.param_groups):

@@ -4,6 +4,7 @@ Both keep this rank's slice of fp32 master weights where the model computes in 1
 slice of the weights is its own master.
 """
 
+import math
 from collections import deque
 from collections.abc import Iterator, Sequence
 
@@ -95,8 +96,9 @@ class SlicedWeights(Weights):
     """Each rank holds its slice; the whole exists between `gather` and `release`.
 
     The whole always lives in the same storage, which shrinks to nothing on release: what autograd
-    saved (a transposed weight, say) is a view of it and becomes valid again when it is gathered again.
-    The parameters themselves are empty in between, so that touching one is an error and not a crash.
+    saved (a transposed weight, say) is a view of it and becomes valid when it is gathered again. In
+    between a parameter keeps its shape over a single NaN: its size can be asked for, what reads it sees
+    that nothing is there, and what writes to it is refused.
     """
 
     def __init__(
@@ -119,7 +121,8 @@ class SlicedWeights(Weights):
         self.full = torch.empty(layout.padded_elements, dtype=dtype, device=device)
         self._full_bytes = self.full.untyped_storage().nbytes()
         self._places = [slot.view_of(self.full) for slot in layout.slots]
-        self._empty = torch.empty(0, dtype=dtype, device=device)
+        nothing = torch.full((), math.nan, dtype=dtype, device=device)
+        self._absent = [nothing.expand(slot.member.shape) for slot in layout.slots]
         self.release()
 
     @property
@@ -137,8 +140,8 @@ class SlicedWeights(Weights):
 
     def release(self) -> None:
         """Give the memory of the whole back."""
-        for slot in self.layout.slots:
-            slot.member.parameter.data = self._empty
+        for slot, absent in zip(self.layout.slots, self._absent, strict=True):
+            slot.member.parameter.data = absent
         self.full.untyped_storage().resize_(0)
 
 

@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 from engine.buffers import BufferPool
-from engine.collectives.lookout import Lookout
+from engine.collectives.lookout import STOPPED, Lookout
 from engine.collectives.start import Meeting, meet
-from engine.collectives.summation import BadElement
+from engine.collectives.summation import BadValues
 from engine.collectives.transports import (
     Arrival,
     LibraryCollectives,
@@ -30,7 +30,7 @@ from engine.tracing import PhaseClock
 from probe.errors import ProbeError
 from probe.schema.vocabulary import CollectiveOp, Phase
 
-__all__ = ["BadElement", "Collectives", "Meeting", "Pending", "Tally", "meet"]
+__all__ = ["BadValues", "Collectives", "Meeting", "Pending", "Tally", "meet"]
 
 
 @dataclass(kw_only=True)
@@ -148,7 +148,7 @@ class Collectives:
 
     def _say_goodbye(self) -> None:
         if self._lookout is not None:
-            self._lookout.leave_last_words(f"finished {self._lookout.activity}")
+            self._lookout.leave_last_words(f"ended its part {self._lookout.activity}")
             self._lookout.close()
             self._lookout = None
 
@@ -185,7 +185,7 @@ class Collectives:
             launched_ns=launched_ns,
         )
 
-    def _finish(self, pending: "Pending") -> list[BadElement]:
+    def _finish(self, pending: "Pending") -> list[BadValues]:
         began_ns = monotonic_ns()
         if self._lookout is not None:
             self._lookout.waits()
@@ -218,7 +218,7 @@ class Collectives:
     def _lost(self, lost: LostPeerSignal) -> ProbeError:
         assert self._lookout is not None, "alone there is nobody to lose"
         explained = self._lookout.explain(lost, lost.peer)
-        self._lookout.leave_last_words(f"stopped because {explained}")
+        self._lookout.leave_last_words(f"{STOPPED} {explained}")
         return explained
 
 
@@ -236,6 +236,6 @@ class Pending:
     wire_bytes: int
     launched_ns: int
 
-    def wait(self) -> list[BadElement]:
+    def wait(self) -> list[BadValues]:
         """Stand still until the result is in its place; what was bad in it, where that is known."""
         return self.owner._finish(self)

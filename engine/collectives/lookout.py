@@ -23,6 +23,7 @@ PATIENCE_S = 2.0
 LOOK_EVERY_S = 0.5
 LAST_WORDS_WITHIN_S = 2.0
 REMEMBERED_CALLS = 256
+STOPPED = "stopped because"
 
 
 class Noticeboard(Protocol):
@@ -96,15 +97,12 @@ class Lookout:
         heard: dict[int, str] = {}
         while not heard and monotonic() < deadline and not self._stop.wait(0.05):
             heard = self._last_words()
-        what = self._calls[-1][1] if self._calls else "the first collective"
-        here = f"rank {self._rank} waited in {what} ({self.activity})"
         if heard:
-            said = "; ".join(f"rank {rank} {words}" for rank, words in sorted(heard.items()))
-            return PeerLostError(f"{said}, while {here}. {_REMEDY}")
+            return self._pass_on(heard)
         whom = "a peer" if suspect is None else f"rank {suspect}"
         return PeerLostError(
-            f"{whom} is gone without a word (killed, out of memory, or its machine lost), while {here}."
-            f" Look at the end of its log. The transport said: {str(error)[:300]}"
+            f"{whom} is gone without a word (killed, out of memory, or its machine lost), while"
+            f" {self._here()}. Look at the end of its log. The transport said: {str(error)[:300]}"
         )
 
     def _watch(self) -> None:
@@ -137,13 +135,19 @@ class Lookout:
                             " the same blocks in the same order, equally often."
                         )
         heard = self._last_words()
-        if heard:
-            said = "; ".join(f"rank {rank} {words}" for rank, words in sorted(heard.items()))
-            what = self._calls[-1][1] if self._calls else "the first collective"
-            return PeerLostError(
-                f"{said}, while rank {self._rank} waited in {what} ({self.activity}). {_REMEDY}"
-            )
-        return None
+        return self._pass_on(heard) if heard else None
+
+    def _pass_on(self, heard: dict[int, str]) -> ProbeError:
+        """The error of a rank whose peers left last words; those that were only told so come last."""
+        first = {rank: words for rank, words in heard.items() if not words.startswith(STOPPED)}
+        said = "; ".join(f"rank {rank} {words}" for rank, words in sorted((first or heard).items()))
+        if not first:
+            return PeerLostError(f"{said} ({self._here()})")
+        return PeerLostError(f"{said}, while {self._here()}. {_REMEDY}")
+
+    def _here(self) -> str:
+        what = self._calls[-1][1] if self._calls else "the first collective"
+        return f"rank {self._rank} waited in {what} ({self.activity})"
 
     def _last_words(self) -> dict[int, str]:
         heard = {}

@@ -4,11 +4,15 @@ World size 1 is a group like any other, so that nothing after this file asks how
 """
 
 import atexit
+import itertools
 import os
 from dataclasses import dataclass
 
 import torch
 import torch.distributed as dist
+
+
+_MEETINGS = itertools.count()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +61,10 @@ def _start(local_rank: int, port: int | None) -> None:
 
 
 def _store() -> dist.Store:
-    return dist.PrefixStore("engine", dist.distributed_c10d._get_default_store())
+    # One namespace a meeting: last words of an earlier engine are not those of a later one.
+    return dist.PrefixStore(
+        f"engine.{next(_MEETINGS)}", dist.distributed_c10d._get_default_store()
+    )
 
 
 def _end() -> None:

@@ -16,13 +16,13 @@ from probe.schema.vocabulary import NonFinite
 TILE_ELEMENTS = 65_536
 
 
-@dataclass(frozen=True, kw_only=True)
-class BadElement:
-    """The first value that is no number in one rank's contribution."""
+@dataclass(frozen=True, kw_only=True, eq=False)
+class BadValues:
+    """What one rank contributed to a slice, where values that are no numbers are marked."""
 
     rank: int
-    position: int
-    kind: NonFinite
+    values: Tensor
+    bad: Tensor
 
 
 def mean_into(out: Tensor, contributions: Sequence[Tensor], *, factor: float, add: bool) -> bool:
@@ -50,31 +50,24 @@ def mean_into(out: Tensor, contributions: Sequence[Tensor], *, factor: float, ad
     return bool(torch.stack(checks).sum().isfinite()) if checks else True
 
 
-def first_bad_elements(
+def find_bad_values(
     contributions: Sequence[Tensor], *, mean: Tensor, overwritten: int | None
-) -> list[BadElement]:
-    """For each rank that brought a value that is no number: where its first one stands, and its kind.
+) -> list[BadValues]:
+    """For each rank that brought values that are no numbers: which.
 
     `overwritten` is the rank whose contribution the mean has replaced: it is to blame for what is bad in
     the mean and in nobody else's contribution.
     """
     found = []
     unexplained = ~mean.isfinite()
-    for rank, contribution in enumerate(contributions):
+    for rank, values in enumerate(contributions):
         if rank != overwritten:
-            bad = ~contribution.isfinite()
+            bad = ~values.isfinite()
             unexplained &= ~bad
-            found += _first(rank, contribution, bad)
+            found.append(BadValues(rank=rank, values=values.clone(), bad=bad))
     if overwritten is not None:
-        found += _first(overwritten, mean, unexplained)
-    return sorted(found, key=lambda each: each.rank)
-
-
-def _first(rank: int, values: Tensor, bad: Tensor) -> list[BadElement]:
-    positions = bad.nonzero()[:, 0]
-    if not positions.numel():
-        return []
-    return [BadElement(rank=rank, position=int(positions[0]), kind=kind_of(values[positions]))]
+        found.append(BadValues(rank=overwritten, values=mean.clone(), bad=unexplained))
+    return [each for each in found if bool(each.bad.any())]
 
 
 def kind_of(values: Tensor) -> NonFinite:

@@ -17,13 +17,13 @@ import torch.distributed as dist
 from torch import Tensor
 
 from engine.buffers import BufferPool
-from engine.collectives.summation import BadElement, first_bad_elements, mean_into
+from engine.collectives.summation import BadValues, find_bad_values, mean_into
 
 
 class Arrival(Protocol):
     """Something that is on its way."""
 
-    def wait(self) -> list[BadElement]:
+    def wait(self) -> list[BadValues]:
         """Stand still until the result is in place; what was bad in a reduction, where known."""
 
 
@@ -64,7 +64,7 @@ class _Messages:
     held: list[Tensor] = field(default_factory=list)
     """What the sockets read from and write to stays alive until they are done."""
 
-    def wait(self) -> list[BadElement]:
+    def wait(self) -> list[BadValues]:
         for peer, work in self.works:
             try:
                 work.wait()
@@ -87,7 +87,7 @@ class _Contributions:
     add: bool
     pool: BufferPool
 
-    def wait(self) -> list[BadElement]:
+    def wait(self) -> list[BadValues]:
         self.messages.wait()
         peers = list(self.inbox.split(self.out.numel())) if self.inbox.numel() else []
         contributions = [*peers[: self.rank], self.own, *peers[self.rank :]]
@@ -96,7 +96,7 @@ class _Contributions:
         bad = (
             []
             if healthy
-            else first_bad_elements(
+            else find_bad_values(
                 contributions, mean=self.out, overwritten=self.rank if in_place else None
             )
         )
@@ -197,7 +197,7 @@ class _Reduced:
     add: bool
     pool: BufferPool
 
-    def wait(self) -> list[BadElement]:
+    def wait(self) -> list[BadValues]:
         if self.work is not None:
             self.work.wait()
         if self.add:

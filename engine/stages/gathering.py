@@ -1,8 +1,9 @@
 """When the units of stage 3 are whole: gathered on need, the next one fetched ahead, released after use.
 
-The order of units is learned as it happens: after unit A came unit B, so next time A is needed, B is
-fetched ahead. A changed order costs one fetch in vain and is learned at once; nothing is ever recorded
-wrongly, because what was expected decides only what is fetched early.
+Each pass is recorded as it happens and the next pass of its kind is expected to go the same way. Where
+it does, the unit that comes next is fetched ahead; where it leaves the recorded way it is followed from
+the next place they agree, at worst without fetching ahead. What is expected decides only what comes
+early, never what is right.
 """
 
 from collections.abc import Callable
@@ -64,23 +65,21 @@ class Gatherer:
         self._live: dict[Unit, None] = {}
         self._live_elements = 0
         self._unit_at: dict[int, Unit] = {}
-        self._after: dict[tuple[Pass, Unit], Unit] = {}
-        self._last: dict[Pass, Unit] = {}
+        self._expected: dict[Pass, list[Unit]] = {each: [] for each in Pass}
+        self._seen: dict[Pass, list[Unit]] = {each: [] for each in Pass}
+        self._place = dict.fromkeys(Pass, 0)
 
     def begin(self, direction: Pass) -> None:
-        """A new forward or backward: what came last before has no successor."""
-        self._last.pop(direction, None)
+        """A new forward or backward: the one before is what to expect."""
+        if self._seen[direction]:
+            self._expected[direction] = self._seen[direction]
+        self._seen[direction] = []
+        self._place[direction] = 0
 
     def need(self, unit: Unit, direction: Pass) -> None:
         """Make a unit whole, and start to fetch the one that came after it last time."""
         self.fetch(unit)
-        last = self._last.get(direction)
-        if last is unit:
-            return
-        if last is not None:
-            self._after[direction, last] = unit
-        self._last[direction] = unit
-        following = self._after.get((direction, unit))
+        following = self._expect_after(unit, direction)
         if (
             self._prefetches
             and following is not None
@@ -140,6 +139,17 @@ class Gatherer:
     def live(self) -> list[Unit]:
         """What is whole now, or soon."""
         return list(self._live)
+
+    def _expect_after(self, unit: Unit, direction: Pass) -> Unit | None:
+        """Note that a unit is used now; which one comes next if this pass goes like the last one."""
+        seen, expected = self._seen[direction], self._expected[direction]
+        if not seen or seen[-1] is not unit:
+            seen.append(unit)
+            if unit in expected[self._place[direction] :]:
+                self._place[direction] = expected.index(unit, self._place[direction]) + 1
+        place = self._place[direction]
+        agrees = place > 0 and expected[place - 1] is unit
+        return expected[place] if agrees and place < len(expected) else None
 
     def _start(self, unit: Unit) -> None:
         unit.on_its_way = [part.gather() for part in unit.parts]

@@ -61,7 +61,8 @@ class SlicedParameters(Stage):
         for module, units in needs.items():
             self._attach(module, units)
         self._root.register_forward_pre_hook(self._root_begins, prepend=True)
-        self._root.register_forward_hook(self._root_ends, always_call=True)
+        self._root.register_forward_hook(self._root_ends)
+        self._root.register_forward_hook(self._stop_watching, always_call=True)
         self._watch_attributes()
         trained: list[SlicedWeights | WholeWeights] = [
             *(unit.trained for unit in self._units if unit.trained is not None),
@@ -215,19 +216,23 @@ class SlicedParameters(Stage):
                         self._gatherer.release(unit)
 
         module.register_forward_pre_hook(begins, with_kwargs=True)
-        module.register_forward_hook(ends, always_call=True)
+        module.register_forward_hook(ends)
 
     def _root_begins(self, *_: Any) -> None:
         if self._watching is None and not self._in_backward:
+            self._gatherer.release_all()  # What an exception in the last forward left behind.
             self._gatherer.begin(Pass.FORWARD)
             self._watching = self._gatherer.watching_saved_tensors(lambda: self._direction)
             self._watching.__enter__()
 
     def _root_ends(self, *_: Any) -> None:
+        if not self._in_backward:
+            self._gatherer.release_all()
+
+    def _stop_watching(self, *_: Any) -> None:
         if self._watching is not None and not self._in_backward:
             self._watching.__exit__(None, None, None)
             self._watching = None
-            self._gatherer.release_all()
 
     def _gradients_came(self, layout: Layout) -> None:
         unit = self._unit_of_layout.get(layout)

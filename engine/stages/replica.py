@@ -113,7 +113,7 @@ class Replica(Stage):
             master=Parameter(weights if master is None else master.view(-1)),
             gradient=None,
             target=None if master is None else weights,
-            spans=(Span(member=member, start=0, stop=member.elements),),
+            spans=(Span(member=member, start=0, stop=member.elements, offset=0),),
         )
 
     def _accumulate(self, parameter: Parameter) -> None:

@@ -24,25 +24,30 @@ class Team:
         self._members: list[tuple[multiprocessing.process.BaseProcess, Connection]] = []
 
     def run(self, case: Callable[..., Any], **arguments: Any) -> list[Any]:
-        """The results in rank order; a failed or hung case ends the processes, the next starts anew."""
-        if not self._members:
-            self._start()
-        for _, pipe in self._members:
-            pipe.send((case, arguments))
-        answers = []
-        for rank, (_, pipe) in enumerate(self._members):
-            if not pipe.poll(CASE_S):
-                self.stop()
-                raise CaseError(f"rank {rank} of {self.world} did not answer in {CASE_S:g} s")
-            try:
-                answers.append(pipe.recv())
-            except EOFError:
-                answers.append((False, f"rank {rank} ended"))
-        failures = [text for healthy, text in answers if not healthy]
+        """The results in rank order; after a failed or hung case the next one starts anew."""
+        answers = self.outcomes(case, **arguments)
+        failures = [str(what) for healthy, what in answers if not healthy]
         if failures:
             self.stop()
             raise CaseError("\n".join(failures))
         return [result for _, result in answers]
+
+    def outcomes(self, case: Callable[..., Any], **arguments: Any) -> list[tuple[bool, Any]]:
+        """For each rank whether it returned, and what; or the traceback."""
+        if not self._members:
+            self._start()
+        for _, pipe in self._members:
+            pipe.send((case, arguments))
+        answers: list[tuple[bool, Any]] = []
+        for rank, (_, pipe) in enumerate(self._members):
+            if not pipe.poll(CASE_S):
+                answers.append((False, f"rank {rank} of {self.world} did not answer"))
+                continue
+            try:
+                answers.append(pipe.recv())
+            except EOFError:
+                answers.append((False, f"rank {rank} ended"))
+        return answers
 
     def stop(self) -> None:
         """End the processes."""

@@ -1,0 +1,29 @@
+"""The contestants: one file each, all behind `build(model, setting)`; see `protocol`.
+
+A contestant's libraries are imported only in its own processes, so one that is not installed
+stops nobody else.
+"""
+
+from importlib import import_module
+
+from benchmarks.peers.protocol import Build
+
+MODULES = {
+    "zeroprobe": "benchmarks.peers.zeroprobe",
+    "deepspeed": "benchmarks.peers.deepspeed",
+    "deepspeed_repaired": "benchmarks.peers.deepspeed_repaired",
+    "ddp": "benchmarks.peers.ddp",
+    "ddp_zero": "benchmarks.peers.ddp_zero",
+    "fsdp2": "benchmarks.peers.fsdp2",
+    "bound": "benchmarks.peers.bound",
+}
+"""Contestant to module; imported by name so that each process loads one."""
+
+MATCHING_PEER = {0: "ddp", 1: "ddp_zero", 2: "fsdp2", 3: "fsdp2"}
+"""What PyTorch itself offers for each ZeRO stage."""
+
+
+def load_build(contestant: str) -> Build:
+    """Import one contestant and return its `build`."""
+    build: Build = import_module(MODULES[contestant]).build
+    return build
