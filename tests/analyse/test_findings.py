@@ -1,5 +1,6 @@
 """Each rule fires on a run that was made to have its cause, and on no healthy run."""
 
+import random
 import re
 from pathlib import Path
 
@@ -53,6 +54,26 @@ def test_a_healthy_run_has_no_finding():
     for precision in Precision:
         assert found(configured(precision=precision, stage=0)).keys() <= {"memory-far-from-theory"}
     assert found(ranks=1) == {}
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_noise_is_no_finding(seed):
+    """Phases of all ranks vary by 5 % from step to step, and now and then a step is late."""
+    chance = random.Random(seed)
+    late = {step: 40 * MS for step in range(60) if chance.random() < 0.03}
+
+    def steps(step, rank):
+        phases = {
+            name: round(base * MS * chance.gauss(1, 0.05))
+            for name, base in (("data_ns", 1), ("forward_ns", 30), ("backward_ns", 50))
+        }
+        waits = {"reduce_wait_ns": 2 * MS + late.get(step, 0), "optimizer_ns": 15 * MS}
+        return {**phases, **waits, "wall_ns": sum(phases.values()) + sum(waits.values()) + 2 * MS}
+
+    def comm(step, rank):
+        return {"busy_ns": round(10 * MS * chance.gauss(1, 0.05))}
+
+    assert found(steps=steps, comm=comm) == {}
 
 
 def test_an_empty_run_has_no_finding():
@@ -395,6 +416,7 @@ def test_profiler_in_claim():
     assert named(finding) == {"recorded": "60", "profiled": "45", "counted": "15"}
     short = lambda step, rank: {"profiled": 5 <= step < 8}  # noqa: E731
     assert found(steps=short) == {}
+    assert found(steps=lambda step, rank: {"profiled": True}) == {}  # nothing is claimed at all
 
 
 def test_the_largest_gain_comes_first():
