@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from probe.analyse.findings.catalogue import find_all
 from probe.analyse.findings.finding import Finding
 from probe.analyse.headline import (
     COMM_COLUMNS,
@@ -13,7 +12,6 @@ from probe.analyse.headline import (
     Headline,
     summarise_run,
 )
-from probe.analyse.run_facts import COLUMNS, run_facts
 from probe.errors import FormatVersionError
 from probe.read.problem import Problem
 from probe.read.run import Run, load_run
@@ -46,6 +44,10 @@ class Told:
 
 def tell(run: Run, *, on_table: Callable[[Table], None] = lambda table: None) -> Told:
     """Read what headline and findings need of each table, and count the rows of all."""
+    # Only here: other verbs open runs too, and need none of the rules.
+    from probe.analyse.findings.catalogue import find_all
+    from probe.analyse.run_facts import COLUMNS, run_facts
+
     columns = {table: set(needed) for table, needed in COLUMNS.items()}
     for table, needed in ((STEPS, STEP_COLUMNS), (MEMORY, MEMORY_COLUMNS), (COMM, COMM_COLUMNS)):
         columns[table].update(needed)
