@@ -1,5 +1,4 @@
 import pytest
-from hand_built import table_of
 
 from probe.analyse.memory import memory_use
 from probe.analyse.memory_theory import Residual, expected_bytes, memory_beside_theory
@@ -7,6 +6,7 @@ from probe.schema.documents import Manifest, ModelFacts, RunConfig
 from probe.schema.rows import MemoryRow
 from probe.schema.tables import MEMORY
 from probe.schema.vocabulary import MemoryCategory, Precision, Tier
+from tests.analyse.hand_built import table_of
 
 MB = 10**6
 
@@ -140,6 +140,12 @@ def test_what_a_setting_or_a_stage_explains_has_its_own_name():
         Tier.DEVICE, MemoryCategory.PARAMS
     ]
     assert (line.residual_bytes, line.residual) == (10 * MB, Residual.RESIDENT)
+
+
+def test_frozen_parameters_are_expected_as_weights():
+    expected = expected_bytes(manifest(trainable_elements=20 * MB))
+    assert expected[Tier.DEVICE, MemoryCategory.PARAMS] == 200 * MB
+    assert expected[Tier.DEVICE, MemoryCategory.GRADS] == 10 * MB
 
 
 @pytest.mark.parametrize(

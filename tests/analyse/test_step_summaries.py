@@ -1,7 +1,6 @@
 import math
 
 import pytest
-from hand_built import table_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,6 +11,7 @@ from probe.analyse.throughput import throughput, useful_share
 from probe.schema.rows import StepRow
 from probe.schema.tables import STEPS
 from probe.schema.vocabulary import Phase
+from tests.analyse.hand_built import table_of
 
 
 def rows(walls, **other):
@@ -72,6 +72,11 @@ def test_noise_and_neighbourhood():
     assert found.noise == pytest.approx(0.02)
     assert found.autocorrelation == pytest.approx(-0.975)
     assert found.spikes is None
+
+
+def test_noise_and_small_growth_are_no_spikes():
+    assert regularity(counted(rows([60, 140] * 20))).spikes is None
+    assert regularity(counted(rows([100] * 20 + [120] + [100] * 20))).spikes is None
 
 
 def test_periodic_spikes_are_named_with_their_period_and_phase():

@@ -18,6 +18,7 @@ from probe.analyse.trace.kernels import kernel_table
 from probe.analyse.trace.operators import Grouping, operator_table
 from probe.analyse.trace.rows import trace_rows
 from probe.analyse.trace.steps import StepMark, find_steps
+from probe.analyse.trace.summary import summarise_trace
 from probe.read.trace import Trace
 from probe.read.trace_file import read_trace_from
 from probe.schema.rows import CommCallRow, CommRow, StepRow
@@ -256,7 +257,9 @@ def test_the_critical_path_of_a_cpu_step_goes_through_the_collective() -> None:
     assert [(piece.kind, (piece.end_ns - piece.begin_ns) // US) for piece in path.pieces] == [
         (PathKind.COMPUTATION, 30),
         (PathKind.HOST, 20),
-        (PathKind.COMPUTATION, 30),
+        (PathKind.COMPUTATION, 10),
+        (PathKind.COMMUNICATION, 5),
+        (PathKind.COMPUTATION, 15),
         (PathKind.HOST, 20),
     ]
     made = MadeTrace().step(0, 0, 100).op("aten::mm", 0, 20).op("aten::mm", 80, 100)
@@ -278,6 +281,18 @@ def test_the_rows_of_a_trace_keep_the_identity_of_phases() -> None:
     step, _ = steps
     assert (step.forward_ns, step.backward_ns) == (30 * US, 25 * US)
     assert step.reduce_wait_ns == 20 * US
+
+
+def test_phases_are_told_by_what_launched_the_work() -> None:
+    made = MadeTrace().step(0, 0, 100)
+    made.note("enumerate(DataLoader)#_Iter.__next__", 0, 20).op("aten::stack", 5, 15)
+    made.op("aten::mm", 20, 40)
+    made.op("autograd::engine::evaluate_function: MmBackward0", 40, 70).op("aten::mm", 45, 60)
+    made.note("Optimizer.step#AdamW.step", 75, 95).op("aten::add_", 80, 90)
+    (row,) = trace_rows(trace_of(made)).rows
+    assert isinstance(row, StepRow)
+    spent = (row.data_ns, row.forward_ns, row.backward_ns, row.optimizer_ns, row.other_ns)
+    assert spent == (20 * US, 20 * US, 30 * US, 10 * US, 20 * US)
 
 
 def test_the_rows_of_collectives_name_phase_size_and_exposure() -> None:
@@ -369,3 +384,16 @@ def test_the_parts_of_any_step_sum_to_its_wall_time(data: st.DataObject) -> None
             assert min(getattr(row, f"{phase}_ns") for phase in Phase) >= 0
     own = sum(row.own_ns for row in operator_table(trace))
     assert own <= sum(row.total_ns for row in operator_table(trace))
+
+
+def test_the_summary_holds_every_analysis_even_of_nothing() -> None:
+    found = summarise_trace(trace_of(device_trace()))
+    assert (found.on_device, found.mark, found.events) == (True, StepMark.PROFILER_STEP, 26)
+    assert found.total.wall_ns == sum(step.wall_ns for step in found.steps)
+    assert len(found.paths) == len(found.gaps) == len(found.steps) == 2
+    assert found.kernels
+    assert found.operators
+    assert found.collectives
+    nothing = summarise_trace(trace_of(MadeTrace()))
+    assert (nothing.steps, nothing.kernels, nothing.operators) == ((), (), ())
+    assert nothing.total.wall_ns == 0

@@ -36,7 +36,7 @@ USUAL_DELAY_NS = 20_000
 SYNCHRONISING_CALL = re.compile(
     r"(cuda|hip|cu)\w*Synchronize|hipMemcpyWithStream|cudaMemcpy$|cudaFree$"
 )
-_LOADING = re.compile(r"enumerate\(DataLoader\)|data$")
+LOADING = re.compile(r"enumerate\(DataLoader\)|data$")
 
 
 class GapCause(StrEnum):
@@ -95,7 +95,7 @@ class _HostState:
         events = trace.events
         calls = events.of(TraceCategory.LAUNCH, TraceCategory.SYNC)
         waits = calls & matches(trace, SYNCHRONISING_CALL)
-        notes = events.of(TraceCategory.ANNOTATION) & matches(trace, _LOADING)
+        notes = events.of(TraceCategory.ANNOTATION) & matches(trace, LOADING)
         return cls(
             synchronising=_covered(trace, waits),
             busy=_covered(trace, (events.of(TraceCategory.OPERATOR) | calls) & ~waits),
