@@ -90,7 +90,7 @@ def command(
     from probe.analyse.comparison import compare_runs
     from probe.analyse.conditions import parse_conditions
     from probe.analyse.gate import judge
-    from probe.analyse.measured_run import read_run
+    from probe.commands.measuring import read_run
     from probe.commands.opening import open_readable
 
     gate = parse_conditions(conditions) if conditions is not None else ()
