@@ -15,6 +15,7 @@ from probe.analyse.trace.critical_path import PathKind, critical_path
 from probe.analyse.trace.gaps import GapCause, find_gaps
 from probe.analyse.trace.intervals import intersect, merge, subtract, union
 from probe.analyse.trace.kernels import kernel_table
+from probe.analyse.trace.nesting import nest
 from probe.analyse.trace.operators import Grouping, operator_table
 from probe.analyse.trace.rows import trace_rows
 from probe.analyse.trace.steps import StepMark, find_steps
@@ -107,6 +108,20 @@ def test_operators_have_own_time_and_device_time_once() -> None:
     assert linear.device_ns == 0
     assert rows["record_param_comms"].device_ns == 60 * US
     assert rows["Optimizer.step#AdamW.step"].device_ns == 20 * US
+
+
+def test_operators_that_only_touch_do_not_nest_and_those_of_no_length_do() -> None:
+    made = MadeTrace().op("a", 0, 10).op("b", 10, 30).op("c", 10, 10).op("d", 30, 31)
+    made.op("e", 5, 8, tid=2)
+    rows = {row.name: row.own_ns // US for row in operator_table(trace_of(made))}
+    assert rows == {"a": 10, "b": 20, "c": 0, "d": 1, "e": 3}
+    events = trace_of(made).events
+    assert nest(events).depth.tolist() == [0, 0, 1, 0, 0]
+
+
+def test_what_no_step_launched_is_in_no_step_s_window() -> None:
+    made = device_trace().launch(900, "late", 1400, 1500)
+    assert find_steps(trace_of(made)).steps[-1].end_ns == BASE_NS + 1170 * US
 
 
 def test_operators_are_told_apart_by_shapes_when_asked() -> None:
