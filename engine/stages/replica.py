@@ -1,7 +1,7 @@
 """Stage 0: every rank holds everything. Written for reading: it is the explanation of the others.
 
-Gradients are ordinary `p.grad`; after backward they are flattened, averaged over the ranks, and every
-rank makes the same update of the same fp32 masters.
+Gradients are ordinary `p.grad`; after backward they are flattened, averaged over the ranks, and
+every rank makes the same update of the same fp32 masters.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -46,7 +46,9 @@ class Replica(Stage):
         self._segment_of = {segment.spans[0].member.parameter: segment for segment in self.segments}
         if self._rule.local_dtype != setting.dtype:
             for member in setting.trained:
-                member.parameter.register_post_accumulate_grad_hook(self._accumulate)
+                member.parameter.register_post_accumulate_grad_hook(  # type: ignore[no-untyped-call]
+                    self._accumulate
+                )
 
     def begin_backward(self, *, synchronise: bool) -> None:
         self._synchronise = synchronise
@@ -145,11 +147,11 @@ class Replica(Stage):
             flat.mul_(rule.before)
         owned = flat[layout.owned(rank)]
         with self._setting.clock.phase(Phase.REDUCE_WAIT):
-            found = self._collectives.reduce_scatter_mean(
+            reduced = self._collectives.reduce_scatter_mean(
                 flat, owned, factor=rule.after, add=False, block=layout.block
             ).wait()
             self._collectives.all_gather(flat, owned, block=layout.block).wait()
-        self._bad += name_bad_tensors(layout, rank, found)
+        self._bad += name_bad_tensors(layout, rank, reduced.bad)
         average = flat.to(rule.owned_dtype)
         for slot in layout.slots:
             segment = self._segment_of[slot.member.parameter]

@@ -7,7 +7,18 @@ import click
 
 from probe import __version__
 
-VERBS = ("run", "list", "show", "doctor", "seal", "export", "import", "trace")
+VERBS = (
+    "run",
+    "list",
+    "show",
+    "compare",
+    "estimate",
+    "doctor",
+    "seal",
+    "export",
+    "import",
+    "trace",
+)
 """In the order of the help; `probe.commands.<verb>` holds its `command`.
 
 The module of a verb that is a keyword of Python has an underscore behind its name."""

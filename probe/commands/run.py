@@ -99,7 +99,7 @@ def command(
     no_record: bool,
     dry_run: bool,
 ) -> None:
-    """Start SCRIPT on several ranks, record it, and say what stands out.
+    """Start SCRIPT on several ranks, record it, tell what stands out.
 
     Flags win over the script's configuration. Arguments that are not listed here go to the script;
     after `--` all do. The exit code is that of the first rank that failed.
@@ -214,9 +214,11 @@ def _print_end(run_dir: Path, first_failed: int | None) -> None:
     causes = [row for row in events if row["kind"] == EventKind.EXCEPTION]
     first = [row for row in causes if row["rank"] == first_failed] or causes
     stopped = [row for row in events if row["kind"] == EventKind.RECORDING_STOPPED]
+    told = tell(run)
     view = run_end(
         run,
-        tell(run).headline,
+        told.headline,
+        findings=told.findings,
         cause=first[0]["message"] if first else None,
         recording_stopped=stopped[0]["message"] if stopped else None,
     )

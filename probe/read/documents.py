@@ -49,7 +49,7 @@ def read_header(root: Path, rank: int) -> tuple[Header | None, list[Problem]]:
         HEADER,
         missing="Host and clock of this rank are unknown; its rows are read all the same.",
     )
-    if header is not None and header.rank != rank:
+    if header is not None and header.rank != rank and not problems:
         problems.append(
             Problem(
                 severity=Severity.WARNING,

@@ -63,7 +63,9 @@ def one_rank_overflows(stage: int, precision: Precision, bad_rank: int) -> dict[
         "offenders": trainer.last_overflow.offenders,
     }
     losses = train(trainer, 2, first=3)
-    facts["goes on"] = trainer.was_step_applied() and all(map(torch.isfinite, map(torch.tensor, losses)))
+    facts["goes on"] = trainer.was_step_applied() and all(
+        map(torch.isfinite, map(torch.tensor, losses))
+    )
     trainer.close()
     return facts
 
