@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from probe.analyse.trace.activity import Activity, matches
+from probe.analyse.trace.activity import Activity, covered, matches
 from probe.analyse.trace.collectives import CollectiveCalls, operation_of
 from probe.analyse.trace.gaps import LOADING, GapCause, Gaps
-from probe.analyse.trace.intervals import Intervals, intersect, merge, subtract, union
+from probe.analyse.trace.intervals import Intervals, intersect, subtract, union
 from probe.analyse.trace.launches import find_launches
 from probe.analyse.trace.steps import TraceStep
 from probe.read.trace import NONE, Int64s, Mask, Trace
@@ -49,9 +49,9 @@ def find_host_phases(trace: Trace) -> HostPhases:
     events = trace.events
     hosts = events.of(TraceCategory.OPERATOR, TraceCategory.ANNOTATION)
     return HostPhases(
-        optimizer=_covered(trace, hosts & matches(trace, _UPDATING)),
-        backward=_covered(trace, hosts & matches(trace, _GOING_BACK)),
-        data=_covered(trace, hosts & matches(trace, LOADING)),
+        optimizer=covered(trace.events, hosts & matches(trace, _UPDATING)),
+        backward=covered(trace.events, hosts & matches(trace, _GOING_BACK)),
+        data=covered(trace.events, hosts & matches(trace, LOADING)),
     )
 
 
@@ -104,7 +104,7 @@ def _computation_of(
     for phase in phases:
         chosen = np.zeros(len(trace.events), np.bool_)
         chosen[device[_within(phase, issued)]] = True
-        parts.append(intersect(activity.computation, _covered(trace, chosen)))
+        parts.append(intersect(activity.computation, covered(trace.events, chosen)))
     updating, going_back, loading = parts
     return updating, going_back, loading
 
@@ -116,7 +116,7 @@ def _gathers(trace: Trace, collectives: CollectiveCalls) -> Intervals:
     )
     chosen = np.zeros(len(trace.events), np.bool_)
     chosen[collectives.positions[gathers[collectives.facts]]] = True
-    return _covered(trace, chosen)
+    return covered(trace.events, chosen)
 
 
 def _within(where: Intervals, moments_ns: Int64s) -> Mask:
@@ -125,8 +125,3 @@ def _within(where: Intervals, moments_ns: Int64s) -> Mask:
     place = np.searchsorted(where.starts, moments_ns, side="right") - 1
     inside: Mask = (place >= 0) & (moments_ns < where.ends[np.maximum(place, 0)])
     return inside
-
-
-def _covered(trace: Trace, chosen: Mask) -> Intervals:
-    starts = trace.events.start_ns[chosen]
-    return merge(starts, starts + trace.events.duration_ns[chosen])
