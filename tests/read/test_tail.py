@@ -117,14 +117,15 @@ def test_a_file_that_is_not_the_same_is_read_anew(how: str, run_dir: Path) -> No
     if how == "cut":
         os.truncate(path, path.read_bytes().index(b"\n") + 1)
     else:
-        path.with_name("new").write_bytes(line(0))
+        path.with_name("new").write_bytes(b"".join(map(line, range(9))))
         path.with_name("new").replace(path)
+    left = [(0, step) for step in range(1 if how == "cut" else 9)]
     news = tail.poll()
     assert news.from_start
-    assert [(row["rank"], row["step"]) for row in news.rows.to_pylist()] == [(0, 0), (1, 7)]
+    assert [(row["rank"], row["step"]) for row in news.rows.to_pylist()] == [*left, (1, 7)]
     assert not tail.poll().from_start
-    append(run_dir, line(1))
-    assert steps_of(tail) == [(0, 1)]
+    append(run_dir, line(9))
+    assert steps_of(tail) == [(0, 9)]
 
 
 def test_a_run_that_is_sealed_meanwhile(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from building import (
     rows_in,
     rows_of_step,
     same,
+    step_row,
     write_rank,
 )
 from hypothesis import given, settings
@@ -24,6 +25,7 @@ from probe.errors import FormatVersionError, NotARunError, ProbeError, RunStateE
 from probe.read import digest as digests
 from probe.read.run import check_run, load_run
 from probe.record.run import RunWriter
+from probe.schema.codec import encode_row
 from probe.schema.documents import Manifest
 from probe.schema.layout import MANIFEST, TABLES_DIR
 from probe.schema.tables import METRICS, STEPS, TABLES, Table
@@ -89,6 +91,26 @@ def test_a_running_run_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(RunStateError, match="is stalled"):
         seal_run(run_dir)
     assert seal_run(run_dir, even_if_running=True).tables[0].rows == 1
+
+
+def test_rows_that_are_written_while_sealing_are_not_removed(tmp_path: Path) -> None:
+    """A run that is sealed by force, or thought dead, may go on writing into a table just read."""
+    run_dir = make_run(tmp_path, {0: [step_row(0), metric_row(0)], 1: [step_row(0)]})
+
+    def write_more(table: Table) -> None:
+        if table is METRICS:
+            with file_of(run_dir, STEPS).open("ab") as file:
+                file.write(encode_row(step_row(1)))
+
+    seal_run(run_dir, on_table=write_more)
+
+    assert file_of(run_dir, STEPS).exists()
+    assert not file_of(run_dir, STEPS, rank=1).exists()
+    steps = rows_in(load_run(run_dir).table("steps"))
+    assert [(row["rank"], row["step"]) for row in steps] == [(0, 0), (0, 1), (1, 0)]
+    seal_run(run_dir)
+    assert rows_in(load_run(run_dir).table("steps")) == steps
+    assert list(run_dir.rglob("*.jsonl")) == []
 
 
 def test_a_run_that_has_just_begun_can_still_record(tmp_path: Path) -> None:
