@@ -105,6 +105,13 @@ def test_a_temporary_file_that_is_a_link_is_not_written_through(
     assert victim.read_text() == SECRET
     assert load_run(hostile).table("metrics").table.num_rows == 2
 
+    # Nor if it is put there at the last moment.
+    file_of(hostile, STEPS).write_bytes(b'{"step":1,"begin_ns":1,"wall_ns":1}\n')
+    name = f"{STEPS.sealed_name}.{os.getpid()}.tmp"
+    with pytest.raises(ProbeError, match="File exists"):
+        seal_run(hostile, on_table=lambda table: (hostile / TABLES_DIR / name).symlink_to(victim))
+    assert victim.read_text() == SECRET
+
 
 def test_names_are_text(tmp_path: Path) -> None:
     for name in NAMES:
