@@ -204,17 +204,17 @@ def test_a_bomb_stays_small(tmp_path, head: bytes, body: bytes) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(1300)
 def test_a_gigabyte_of_events_is_read_in_a_fraction_of_it(tmp_path) -> None:
     path = tmp_path / "large.json.gz"
     make = [sys.executable, "-m", "benchmarks.synthetic_trace", str(path), "--megabytes", "1000"]
-    subprocess.run(make, check=True, cwd=ROOT, timeout=170)
+    subprocess.run(make, check=True, cwd=ROOT, timeout=600)
     program = PROGRAM.replace("200 << 20", "1 << 30")
     done = subprocess.run(
         [sys.executable, "-c", program, str(path)],
         capture_output=True,
         text=True,
-        timeout=170,
+        timeout=600,
         cwd=ROOT,
         check=True,
     )
