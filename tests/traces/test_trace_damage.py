@@ -146,7 +146,10 @@ import resource, sys
 from probe.read.trace_file import read_trace
 resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
 trace = read_trace(sys.argv[1], limit_bytes=200 << 20)
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+# Not ru_maxrss: that survives exec, and this would be the peak of whoever started us.
+with open("/proc/self/status") as status:
+    lines = dict(line.split(":", 1) for line in status)
+peak = int(lines["VmHWM"].split()[0]) // 1024
 print(len(trace.events), peak, *[item.what for item in trace.problems], sep="|")
 """
 
