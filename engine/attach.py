@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from engine.engine import Engine
+from engine.loaders import time_loaders
 from engine.observer import Recorder
 from engine.partition import Member
 from engine.recording import current
@@ -28,16 +29,16 @@ def attach(engine: Engine, members: list[Member]) -> None:
     session.header = _described(session.header, engine, members)
     session.writer.describe(session.header)
     on_gloo = engine.device.type == "cpu"
-    precision = engine.config.precision
-    engine.observer = Recorder(
+    recorder = Recorder(
         session,
         session.writer,
-        world=engine.world_size,
+        engine,
         backend_op=lambda op: _REPLACED_ON_GLOO.get(op, op) if on_gloo else op,
-        wire_dtype=precision.communication_dtype or precision.precision.value.removeprefix("amp_"),
-        ledger=engine.ledger,
-        micro_batch_samples=engine.config.batch.micro,
     )
+    engine.observer = recorder
+    engine.note_micro_batches()
+    session.take_over(recorder.stand, engine.clock)
+    time_loaders(engine.clock)
 
 
 def _described(header: Header, engine: Engine, members: list[Member]) -> Header:

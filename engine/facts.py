@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from probe.schema.vocabulary import CollectiveOp, NonFinite, Phase, SkipReason, TensorRole
+from probe.schema.vocabulary import CollectiveOp, NonFinite, Phase, SkipReason
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,6 +19,8 @@ class CollectiveFacts:
     op: CollectiveOp
     phase: Phase
     block: str
+    dtype: str
+    """Type of the elements on the wire."""
     logical_bytes: int
     """What ZeRO asked for: the whole tensor that is reduced, gathered or sent."""
     wire_bytes: int
@@ -41,16 +43,23 @@ class BadTensor:
     """None when every rank's part was finite and only their sum was not."""
     name: str
     kind: NonFinite
-    role: TensorRole = TensorRole.GRADIENT
+    micro_batch: int | None = None
+    """Micro-batch of the step in which it came first, where that is known."""
+    nonfinite_elements: int | None = None
+    tensor_elements: int | None = None
+    largest_finite: float | None = None
+    """Largest finite magnitude beside them, as far as the tensor was looked at."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class OverflowFacts:
-    """Why a step was skipped: every offending tensor that was found, the first in model order first."""
+    """Why a step was skipped: every offending gradient that was found, the first that came first."""
 
     step: int
     loss_scale: float
     offenders: tuple[BadTensor, ...]
+    bad_losses: tuple[tuple[int, NonFinite], ...] = ()
+    """Micro-batches of this rank whose loss was no number already."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,12 +71,15 @@ class StepFacts:
     skip_reason: SkipReason | None
     loss: float | None
     gradient_norm: float
-    """The global norm after unscaling, before clipping; NaN on a skipped step."""
+    """The global norm after unscaling, before clipping; inf or NaN on a skipped step."""
+    clip_coefficient: float | None
+    """What clipping multiplied the gradients by; None without clipping or on a skipped step."""
     loss_scale_used: float
     loss_scale_next: float
     hysteresis_left: int
     learning_rates: tuple[float, ...]
     micro_batches: int
+    began_ns: int
     wall_ns: int
     phase_ns: Mapping[Phase, int]
 

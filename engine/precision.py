@@ -8,6 +8,7 @@
 """
 
 from contextlib import AbstractContextManager, nullcontext
+from functools import cache
 from typing import Any
 
 import torch
@@ -29,6 +30,13 @@ def weight_dtype(precision: Precision) -> torch.dtype:
 def dtype_named(name: str) -> torch.dtype:
     """The torch type of a configuration's word for it."""
     return _BY_NAME[name]
+
+
+@cache
+def word_of(dtype: torch.dtype) -> str:
+    """What a type is called in configurations and records; torch's own word for what has no other."""
+    words = {named: word for word, named in _BY_NAME.items()}
+    return words.get(dtype, str(dtype).removeprefix("torch."))
 
 
 def scales_loss(precision: Precision) -> bool:

@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
-from engine.collectives import BadValues, Collectives, Pending
-from engine.collectives.summation import kind_of
+from engine.collectives import Collectives, Pending
 from engine.facts import BadTensor
+from engine.offenders import name_bad_tensors
 from engine.partition import Layout, Slot
 from engine.tracing import PhaseClock
 from probe.schema.vocabulary import MemoryCategory, Phase
@@ -246,15 +246,3 @@ class Reducer:
         order = list(dict.fromkeys(completion)) + missing
         agreed = self._collectives.share(order, block="order of buckets")[0]
         self._order = [self.buckets[at] for at in agreed]
-
-
-def name_bad_tensors(layout: Layout, rank: int, found: Sequence[BadValues]) -> list[BadTensor]:
-    """Which parameters the bad values in `rank`'s slice belong to."""
-    named = []
-    for each in found:
-        for span in layout.spans(rank):
-            bad = each.bad[span.start : span.stop]
-            if bool(bad.any()):
-                kind = kind_of(each.values[span.start : span.stop][bad])
-                named.append(BadTensor(rank=each.rank, name=span.member.name, kind=kind))
-    return named

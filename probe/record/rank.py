@@ -7,7 +7,9 @@ What was lost is noted in the heartbeat, which has its place on disk already, an
 
 import logging
 import os
+import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -39,6 +41,8 @@ class RankWriter:
         self._last_step: int | None = None
         self._stop_reason = ""
         self._lost_rows = 0
+        # A rank has a thread that beats beside the one that trains.
+        self._turn = threading.RLock()
         try:
             if (run_dir / TABLES_DIR).exists():
                 raise FileExistsError(f"{run_dir} is sealed; record into a new run")
@@ -72,14 +76,20 @@ class RankWriter:
 
     def write(self, row: Row) -> None:
         """Append one row to its table."""
-        if self._stop_reason:
-            self._lost_rows += 1
-            return
-        try:
-            self._file(type(row)).append(encode_row(row))
-        except Exception as error:
-            self._lost_rows += 1
-            self._stop(error)
+        self.write_all((row,))
+
+    def write_all(self, rows: Sequence[Row]) -> None:
+        """Append rows of one table at once."""
+        with self._turn:
+            if self._stop_reason:
+                self._lost_rows += len(rows)
+                return
+            try:
+                lines = b"".join([encode_row(row) for row in rows])
+                self._file(type(rows[0])).append(lines)
+            except Exception as error:
+                self._lost_rows += len(rows)
+                self._stop(error)
 
     def beat(
         self,
@@ -90,17 +100,18 @@ class RankWriter:
         collective: LastCollective | None = None,
     ) -> None:
         """Leave a sign of life: where this rank stands now."""
-        self._last_step = step
-        self._beat(
-            Heartbeat(
-                time_ns=time.time_ns(),
-                step=step,
-                phase=phase,
-                step_wall_ns=step_wall_ns,
-                collective=collective,
-                message=self._stop_reason[:_LONGEST_TEXT],
+        with self._turn:
+            self._last_step = step
+            self._beat(
+                Heartbeat(
+                    time_ns=time.time_ns(),
+                    step=step,
+                    phase=phase,
+                    step_wall_ns=step_wall_ns,
+                    collective=collective,
+                    message=self._stop_reason[:_LONGEST_TEXT],
+                )
             )
-        )
 
     def close(self, state: RankState = RankState.CLOSED) -> None:
         """End the recording; the heartbeat says that this was on purpose."""
