@@ -8,23 +8,24 @@ to finish with a bad output is the innermost and the earliest one.
 from typing import Any
 
 import torch
-from torch import Tensor
 from torch.nn import Module
 from torch.utils.hooks import RemovableHandle
 
-from engine.blame import BadOutput
-from engine.collectives.summation import kind_of, largest_finite
+from engine.blame import describe_bad
+from engine.facts import BadTensor
 from engine.nested import tensors_in
+from probe.schema.vocabulary import TensorRole
 
 
 class ActivationWatch:
     """Forward hooks on all modules of a model, while they are wanted."""
 
-    def __init__(self, root: Module) -> None:
+    def __init__(self, root: Module, rank: int) -> None:
         self._root = root
+        self._rank = rank
         self._handles: list[RemovableHandle] = []
         self._micro_batch = -1
-        self._bad: dict[int, BadOutput] = {}
+        self._bad: dict[int, BadTensor] = {}
 
     @property
     def armed(self) -> bool:
@@ -49,7 +50,7 @@ class ActivationWatch:
         self._handles.clear()
         self.take()
 
-    def take(self) -> list[BadOutput]:
+    def take(self) -> list[BadTensor]:
         """The first bad output of each micro-batch since the last call."""
         found = [self._bad[number] for number in sorted(self._bad)]
         self._bad.clear()
@@ -67,24 +68,15 @@ class ActivationWatch:
             if self._micro_batch in self._bad or not module.training:
                 return
             for tensor in tensors_in(output):
-                if not tensor.is_floating_point():
-                    continue
-                bad = ~tensor.detach().isfinite()
-                if bool(bad.any()):
-                    self._bad[self._micro_batch] = _described(
-                        name or type(module).__name__, self._micro_batch, tensor.detach(), bad
-                    )
+                bad = describe_bad(
+                    tensor.detach(),
+                    name=name or type(module).__name__,
+                    role=TensorRole.OUTPUT,
+                    rank=self._rank,
+                    micro_batch=max(self._micro_batch, 0),
+                )
+                if bad is not None:
+                    self._bad[self._micro_batch] = bad
                     return
 
         return finished
-
-
-def _described(module: str, micro_batch: int, tensor: Tensor, bad: Tensor) -> BadOutput:
-    return BadOutput(
-        module=module,
-        micro_batch=max(micro_batch, 0),
-        kind=kind_of(tensor),
-        nonfinite_elements=int(bad.sum()),
-        tensor_elements=tensor.numel(),
-        largest_finite=largest_finite(tensor),
-    )

@@ -13,8 +13,8 @@ from torch import Tensor
 from torch.nn import Module
 from torch.optim import Optimizer
 
+from engine.blame import bad_losses
 from engine.collectives import Collectives, Meeting
-from engine.collectives.summation import kind_of
 from engine.config.policies import Config
 from engine.facts import Observer, OverflowFacts, StepFacts
 from engine.loss_scale import LossScaler, ScaleAtMinimumError
@@ -295,11 +295,7 @@ class Engine:
                 step=step,
                 loss_scale=scale_used,
                 offenders=outcome.offenders,
-                bad_losses=tuple(
-                    (number, kind_of(loss))
-                    for number, loss in enumerate(self._losses)
-                    if not bool(loss.isfinite())
-                ),
+                bad_losses=bad_losses(self._losses, self.global_rank),
             )
             self.observer.overflow_found(self.last_overflow)
         stuck: ScaleAtMinimumError | None = None

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from probe.schema.vocabulary import CollectiveOp, NonFinite, Phase, SkipReason
+from probe.schema.vocabulary import CollectiveOp, NonFinite, Phase, SkipReason, TensorRole
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +43,7 @@ class BadTensor:
     """None when every rank's part was finite and only their sum was not."""
     name: str
     kind: NonFinite
+    role: TensorRole = TensorRole.GRADIENT
     micro_batch: int | None = None
     """Micro-batch of the step in which it came first, where that is known."""
     nonfinite_elements: int | None = None
@@ -58,8 +59,8 @@ class OverflowFacts:
     step: int
     loss_scale: float
     offenders: tuple[BadTensor, ...]
-    bad_losses: tuple[tuple[int, NonFinite], ...] = ()
-    """Micro-batches of this rank whose loss was no number already."""
+    bad_losses: tuple[BadTensor, ...] = ()
+    """Losses of this rank's micro-batches that were no numbers already."""
 
 
 @dataclass(frozen=True, kw_only=True)

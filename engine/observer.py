@@ -55,7 +55,7 @@ class Recorder:
         self._world = engine.world_size
         self._backend_op = backend_op
         self._intake = Intake(engine.module)
-        self._outputs = ActivationWatch(engine.module)
+        self._outputs = ActivationWatch(engine.module, engine.global_rank)
         self._sums: dict[tuple[Phase, CollectiveOp, str], _Sum] = {}
         self._calls: list[CollectiveFacts] = []
         self._held: dict[str, int] = {}
@@ -87,7 +87,7 @@ class Recorder:
             facts,
             rank=self._rank,
             outputs=self._outputs.take(),
-            weights=bad_weights(self._engine.segments),
+            weights=bad_weights(self._engine.segments, self._rank),
         )
         if rows:
             self._writer.write_all(rows)
