@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.model import FULL, SMALL, Shape
+from benchmarks.model import FULL, SMALL, TINY, Shape
 from probe.schema.vocabulary import Precision
 
 COMPUTE_DTYPES: Mapping[Precision, torch.dtype] = {
@@ -19,7 +19,7 @@ COMPUTE_DTYPES: Mapping[Precision, torch.dtype] = {
 }
 """What matrix products run in; master weights and optimizer states are fp32 throughout."""
 
-SHAPES: Mapping[str, Shape] = {"full": FULL, "small": SMALL}
+SHAPES: Mapping[str, Shape] = {"full": FULL, "small": SMALL, "tiny": TINY}
 
 
 @dataclass(frozen=True, kw_only=True)
