@@ -24,7 +24,7 @@ from engine.precision import autocast, cast_inputs, weight_dtype
 from engine.segments import Segment
 from engine.stages import Stage
 from engine.tracing import PhaseClock
-from engine.update import Outcome, Update
+from engine.update import Outcome, Update, UpdateWatch
 from probe.errors import UsageError
 from probe.schema.vocabulary import MemoryCategory, Phase, Precision, SkipReason
 
@@ -264,6 +264,11 @@ class Engine:
             moments=round(wide / masters) if masters else 0,
         )
         return Ledger(held_bytes=held, predicted_bytes=closed_form(size))
+
+    def watch_updates(self, watch: UpdateWatch) -> None:
+        """Let someone look at gradients and weights around every update."""
+        if self._update is not None:
+            self._update.watch = watch
 
     def note_micro_batches(self) -> None:
         """Note of each micro-batch which gradients go bad, where they are added up before they leave."""

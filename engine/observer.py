@@ -13,7 +13,9 @@ from engine.blame import bad_weights, overflow_rows
 from engine.engine import Engine
 from engine.facts import CollectiveFacts, OverflowFacts, StepFacts
 from engine.intake import Intake
+from engine.numerics import Numerics
 from engine.recording import Session, Stand, peak_rss_bytes, rss_bytes
+from engine.window import Profiler
 from probe.record.rank import RankWriter
 from probe.schema.documents import LastCollective
 from probe.schema.rows import CommCallRow, CommRow, MemoryRow, StepRow
@@ -47,6 +49,8 @@ class Recorder:
         engine: Engine,
         *,
         backend_op: Callable[[CollectiveOp], CollectiveOp],
+        profiler: Profiler | None,
+        numerics: Numerics | None,
     ) -> None:
         self._session = session
         self._writer = writer
@@ -54,6 +58,12 @@ class Recorder:
         self._rank = session.header.rank
         self._world = engine.world_size
         self._backend_op = backend_op
+        self._profiler = profiler
+        self._numerics = numerics
+        if numerics is not None:
+            engine.watch_updates(numerics)
+        if profiler is not None:
+            session.before_end.append(self._end_window)
         self._intake = Intake(engine.module)
         self._outputs = ActivationWatch(engine.module, engine.global_rank)
         self._sums: dict[tuple[Phase, CollectiveOp, str], _Sum] = {}
@@ -66,6 +76,10 @@ class Recorder:
         """A step starts."""
         self._step = self._session.step = step
         self._session.tokens = None
+        if self._numerics is not None:
+            self._numerics.step_began(step)
+        if self._profiler is not None:
+            self._profiler.step_began(step)
 
     def collective_done(self, facts: CollectiveFacts) -> None:
         """Add one collective to the step's sums."""
@@ -105,6 +119,11 @@ class Recorder:
         if self._calls:
             self._writer.write_all([self._call_row(facts.step, call) for call in self._calls])
         self._writer.write(self._memory_row(facts.step))
+        if self._numerics is not None and (rows := self._numerics.take()):
+            self._writer.write_all(rows)
+        if self._profiler is not None and (told := self._profiler.step_ended(facts.step)):
+            self._writer.write(told)
+            self._engine.clock.turn_over()
         self._step_wall_ns = facts.wall_ns
         self._sums.clear()
         self._calls.clear()
@@ -128,6 +147,12 @@ class Recorder:
                 done=waited_for is None,
             ),
         )
+
+    def _end_window(self) -> None:
+        """The script ended within the window."""
+        assert self._profiler is not None, "asked for where there is one"
+        if told := self._profiler.end():
+            self._writer.write(told)
 
     def _step_row(self, facts: StepFacts) -> StepRow:
         spent = facts.phase_ns
@@ -159,6 +184,7 @@ class Recorder:
             hysteresis_left=facts.hysteresis_left,
             skipped=not facts.applied,
             skip_reason=facts.skip_reason,
+            profiled=self._profiler is not None and self._profiler.disturbs(facts.step),
         )
 
     def _comm_row(

@@ -27,6 +27,11 @@ def weight_dtype(precision: Precision) -> torch.dtype:
     return _WEIGHTS.get(precision, torch.float32)
 
 
+def compute_dtype(precision: Precision) -> torch.dtype:
+    """What matrix products run in."""
+    return _AUTOCAST.get(precision, weight_dtype(precision))
+
+
 def dtype_named(name: str) -> torch.dtype:
     """The torch type of a configuration's word for it."""
     return _BY_NAME[name]

@@ -63,6 +63,8 @@ class Session:
         """What the script says that it consumed in this step."""
         self.clock: PhaseClock | None = None
         """The engine's, once there is one."""
+        self.before_end: list[Callable[[], None]] = []
+        """What is to be done before the recording ends."""
         self._began_ns = time.monotonic_ns()
         self._where: Callable[[], Stand] | None = None
         self._ended = threading.Event()
@@ -78,6 +80,7 @@ class Session:
         """The script ended with an exception."""
         if self.writer is None:
             return
+        self._prepare_end()
         text = "".join(traceback.format_exception_only(error)).strip()
         self.writer.write(
             EventRow(
@@ -93,6 +96,7 @@ class Session:
         """The script came to its end."""
         if self.writer is None:
             return
+        self._prepare_end()
         self.writer.write(
             EventRow(
                 time_ns=time.monotonic_ns(),
@@ -103,6 +107,11 @@ class Session:
             )
         )
         self._end(RankState.CLOSED)
+
+    def _prepare_end(self) -> None:
+        for action in self.before_end:
+            action()
+        self.before_end.clear()
 
     def _end(self, state: RankState) -> None:
         self._ended.set()

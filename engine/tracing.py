@@ -89,7 +89,7 @@ class _Span:
         self._clock._enter(self._phase)
         if profiler._is_profiler_enabled:
             self._label = profiler.record_function(self._phase.value)
-            self._label.__enter__()
+            self._label.__enter__()  # type: ignore[no-untyped-call]
 
     def __exit__(
         self,

@@ -12,7 +12,7 @@ import math
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -47,6 +47,16 @@ class Outcome:
     """Why it was skipped; the first to come first."""
 
 
+class UpdateWatch(Protocol):
+    """Whoever looks at gradients and weights around an update, and changes nothing."""
+
+    def before_update(self, segments: Sequence[Segment], scale: float) -> None:
+        """The gradients are agreed upon, and carry the scale."""
+
+    def after_update(self, segments: Sequence[Segment]) -> None:
+        """The masters are new; 16-bit weights do not follow yet."""
+
+
 class Update:
     """Updates the segments of a stage with any element-wise optimizer."""
 
@@ -68,6 +78,7 @@ class Update:
         self._clip_norm = clip_norm
         self._trained = [member for member in members if member.group is not None]
         self.first_bad = FirstBad(self._trained)
+        self.watch: UpdateWatch | None = None
         self._bit_of = {member.index: bit for bit, member in enumerate(self._trained)}
         self._in_parts = steps_in_parts(optimizer)
         self._part_elements = min(sub_group_elements, PART_ELEMENTS)
@@ -100,7 +111,11 @@ class Update:
         factor = 1 / scale
         if clip is not None:
             factor *= clip
+        if self.watch is not None:
+            self.watch.before_update(self._stage.segments, scale)
         self._apply(factor, self._unused_anywhere([theirs[3:] for theirs in everyone]))
+        if self.watch is not None:
+            self.watch.after_update(self._stage.segments)
         return Outcome(applied=True, gradient_norm=norm, clip_coefficient=clip)
 
     def optimizer_states(self) -> list[Tensor]:

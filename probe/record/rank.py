@@ -56,6 +56,11 @@ class RankWriter:
             self._stop(error)
 
     @property
+    def folder(self) -> Path:
+        """Where this rank's files lie."""
+        return self._dir
+
+    @property
     def stop_reason(self) -> str:
         """Why the recording ended early; empty while it goes on."""
         return self._stop_reason

@@ -10,7 +10,15 @@ import msgspec
 
 from probe.schema.columns import Int
 from probe.schema.layout import FORMAT_VERSION
-from probe.schema.vocabulary import CollectiveOp, Phase, Precision, RankState, RunStatus, Tier
+from probe.schema.vocabulary import (
+    CollectiveOp,
+    Phase,
+    Precision,
+    ProfileDetail,
+    RankState,
+    RunStatus,
+    Tier,
+)
 
 
 class Document(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,6 +144,16 @@ class Header(Document, frozen=True, kw_only=True):
     seeds: dict[str, Int] = {}
     parameters: list[str] = []
     blocks: list[str] = []
+
+
+class ProfileWindow(Document, frozen=True, kw_only=True):
+    """The steps to look at with the profiler, and on which ranks."""
+
+    first_step: Int = 0
+    end_step: Int = 0
+    """One past the last step."""
+    ranks: list[Int] = []
+    details: list[ProfileDetail] = []
 
 
 class LastCollective(Document, frozen=True, kw_only=True):

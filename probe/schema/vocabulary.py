@@ -138,6 +138,14 @@ class RankState(StrEnum):
     FAILED = "failed"
 
 
+class ProfileDetail(StrEnum):
+    """What a profiled window records beside the events, at a price."""
+
+    SHAPES = "shapes"
+    MEMORY = "memory"
+    STACKS = "stacks"
+
+
 class Severity(StrEnum):
     """How much a problem in a run directory takes away from what can be read."""
 
