@@ -26,6 +26,8 @@ CALLS_EVERY_STEPS = 50
 LEDGER_EVERY_STEPS = 20
 """Model states keep their size after the first steps; walking over them is not for every step."""
 FIRST_STEPS = 3
+LONGEST_BLOCK_NAME = 100
+"""Characters of it in a heartbeat, which has a fixed length."""
 
 
 @dataclass(kw_only=True)
@@ -143,7 +145,7 @@ class Recorder:
             else LastCollective(
                 sequence=latest.sequence,
                 op=latest.op,
-                block=latest.block,
+                block=latest.block[:LONGEST_BLOCK_NAME],
                 done=waited_for is None,
             ),
         )
