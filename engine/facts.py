@@ -1,7 +1,7 @@
 """What the engine tells whoever listens: plain facts, no tensors, no files.
 
-The engine calls an `Observer` at four points only. The default does nothing; the recorder that turns
-facts into rows implements the same four methods.
+The engine calls an `Observer` at four points only. The default does nothing; the recorder that
+turns facts into rows implements the same four methods.
 """
 
 from collections.abc import Mapping
@@ -54,7 +54,7 @@ class BadTensor:
 
 @dataclass(frozen=True, kw_only=True)
 class OverflowFacts:
-    """Why a step was skipped: every offending gradient that was found, the first that came first."""
+    """Why a step was skipped: the offending gradients, the first to come first."""
 
     step: int
     loss_scale: float

@@ -5,7 +5,7 @@ lie in several slices, and only the rank itself may know in which micro-batch it
 of that is put together here, first come first.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 import torch
@@ -63,14 +63,25 @@ def name_bad_segments(segments: Iterable[Segment]) -> list[BadTensor]:
 
 
 def agree_on_offenders(
-    own: Sequence[BadTensor], first_bad: FirstBad, collectives: Collectives
+    own: Sequence[BadTensor],
+    sums: Callable[[], list[BadTensor]],
+    *,
+    first_bad: FirstBad,
+    collectives: Collectives,
 ) -> tuple[BadTensor, ...]:
-    """All ranks' findings as one list, the same on every rank: the first to come first."""
+    """All ranks' findings as one list, the same on every rank: the first to come first.
+
+    `sums` looks into this rank's averages: where the contributions were finite, several of them
+    overflowed only when added up.
+    """
     told = (list(own), first_bad.micro_batches(), first_bad.order)
     everyone = collectives.share_objects(told, block="bad gradients")
     place = {name: at for at, name in enumerate(everyone[0][2])}
     merged: dict[tuple[int | None, str], BadTensor] = {}
-    for findings, _, _ in everyone:
+    all_findings = [findings for findings, _, _ in everyone]
+    if not any(all_findings):
+        all_findings = collectives.share_objects(sums(), block="bad sums of gradients")
+    for findings in all_findings:
         for bad in findings:
             before = merged.get((bad.rank, bad.name))
             merged[bad.rank, bad.name] = bad if before is None else _both(before, bad)
@@ -81,6 +92,7 @@ def agree_on_offenders(
             if known is not None:
                 merged[rank, name] = replace(known, rank=rank, micro_batch=micro_batch)
     for blamed, name in list(merged):
+        # What a rank is to blame for is not the sum's fault.
         if blamed is not None:
             merged.pop((None, name), None)
     return tuple(

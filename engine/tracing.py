@@ -1,8 +1,8 @@
 """Where the wall time of a step goes: phases that nest, and still add up.
 
-A phase that opens inside another takes the time away from it, so the sum over phases is the wall time.
-The same words appear in `record_function`, hence in a profiler's trace; without a profiler nobody would
-read them, and they are left out.
+A phase that opens inside another takes the time away from it, so the sum over phases is the wall
+time. The same words appear in `record_function`, hence in a profiler's trace; without a profiler
+nobody would read them, and they are left out.
 """
 
 from time import monotonic_ns

@@ -1,6 +1,7 @@
 """The only door to torch.distributed: every collective is named, counted and watched here.
 
-`start` meets the peers, `transports` move bytes, `summation` adds them up, `lookout` watches the waits.
+`start` meets the peers, `transports` move bytes, `summation` adds them up, `lookout` watches the
+waits.
 """
 
 import atexit
@@ -17,7 +18,7 @@ from torch import Tensor
 from engine.buffers import BufferPool
 from engine.collectives.lookout import STOPPED, Lookout
 from engine.collectives.start import Meeting, meet
-from engine.collectives.summation import BadValues
+from engine.collectives.summation import Reduced
 from engine.collectives.transports import (
     Arrival,
     LibraryCollectives,
@@ -31,7 +32,7 @@ from engine.tracing import PhaseClock
 from probe.errors import ProbeError
 from probe.schema.vocabulary import CollectiveOp, Phase
 
-__all__ = ["BadValues", "Collectives", "Meeting", "Pending", "Tally", "meet"]
+__all__ = ["Collectives", "Meeting", "Pending", "Reduced", "Tally", "meet"]
 
 
 @dataclass(kw_only=True)
@@ -54,7 +55,7 @@ class Collectives:
         self.observer = observer
         self.tallies: dict[tuple[Phase, CollectiveOp], Tally] = {}
         self.order = 0
-        """A running checksum of everything that was called: equal on all ranks, or they diverged."""
+        """A running checksum of all that was called: equal on all ranks, or they diverged."""
         self.launched: Pending | None = None
         """The collective that this rank entered last."""
         self.waited_for: Pending | None = None
@@ -192,13 +193,13 @@ class Collectives:
         )
         return pending
 
-    def _finish(self, pending: "Pending") -> list[BadValues]:
+    def _finish(self, pending: "Pending") -> Reduced:
         began_ns = monotonic_ns()
         self.waited_for = pending
         if self._lookout is not None:
             self._lookout.waits()
         try:
-            bad = pending.arrival.wait()
+            result = pending.arrival.wait()
         except LostPeerSignal as lost:
             raise self._lost(lost) from lost
         finally:
@@ -223,7 +224,7 @@ class Collectives:
         tally.wire_bytes += facts.wire_bytes
         tally.exposed_ns += facts.exposed_ns
         self.observer.collective_done(facts)
-        return bad
+        return result
 
     def _lost(self, lost: LostPeerSignal) -> ProbeError:
         assert self._lookout is not None, "alone there is nobody to lose"
@@ -247,6 +248,6 @@ class Pending:
     wire_bytes: int
     launched_ns: int
 
-    def wait(self) -> list[BadValues]:
-        """Stand still until the result is in its place; what was bad in it, where that is known."""
+    def wait(self) -> Reduced:
+        """Stand still until the result is there; of a reduction, what there is to tell."""
         return self.owner._finish(self)

@@ -108,9 +108,14 @@ class Stage(ABC):
     def bad(self) -> list[BadTensor]:
         """Gradients that came with values that are no numbers, as this rank's slice shows; the list itself."""
 
+    @property
+    def square_sum(self) -> float | None:
+        """The sum of squares of the segments' gradients, where it came free with the reduction."""
+        return None
+
     @abstractmethod
     def whole_weights(self, *, masters: bool) -> Iterator[tuple[Parameter, Tensor]]:
-        """Every parameter with its whole value, block by block; valid until the next. All ranks ask."""
+        """Every parameter with its whole value, valid until the next. All ranks ask."""
 
     @abstractmethod
     def held(self) -> Mapping[MemoryCategory, Sequence[Tensor]]:
@@ -121,7 +126,3 @@ class Stage(ABC):
         for at, bad in enumerate(self.bad):
             if bad.micro_batch is None:
                 self.bad[at] = replace(bad, micro_batch=micro_batch)
-
-    def begin_forward(self) -> None:
-        """A forward starts."""
-        return

@@ -1,8 +1,8 @@
 """The few numbers that a run is told by: how far, how fast, how large, how healthy.
 
 All are taken over rows of the tables as the reader gives them, sorted by rank and step. A step
-that was repeated after a restart counts by its last row. Times and traffic leave out steps that
-any rank profiled (the profiler disturbs all) or skipped (they do less work).
+that was repeated after a restart counts by its last row. Times and traffic are those of the steps
+that count, as everywhere (see `steps`).
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-STEP_COLUMNS = ("rank", "step", "wall_ns", "loss", "loss_scale_next", "skipped", "profiled")
+from probe.analyse.steps import COUNTING_COLUMNS, Integers, counted_steps, last_attempts
+
+STEP_COLUMNS = (*COUNTING_COLUMNS, "loss", "loss_scale_next")
 """Columns of the steps table that a headline is made of."""
 MEMORY_COLUMNS = ("rank", "peak_allocated_bytes", "peak_rss_bytes")
 """Columns of the memory table that it is made of."""
@@ -39,9 +41,9 @@ class Headline:
     profiled_steps: int
     """Steps that any rank profiled."""
     timed_steps: int
-    """Steps neither skipped nor profiled: those that the medians are taken over."""
+    """Steps that count: those that the medians are taken over."""
     median_wall_ns: float | None
-    """Median over the timed steps of the wall time of the slowest rank in each."""
+    """Median over these steps of the wall time of the slowest rank in each."""
     last_loss: float | None
     """Mean over the ranks in the last step that has a loss; nan if it was on any rank."""
     last_loss_step: int | None
@@ -52,43 +54,30 @@ class Headline:
     peak_rss: Peak | None
     """Largest resident memory of a process."""
     wire_bytes: float | None
-    """Median over the timed steps of the bytes that the busiest rank sent in each; None without
+    """Median over these steps of the bytes that the busiest rank sent in each; None without
     a single row of communication."""
 
 
 def summarise_run(*, steps: pa.Table, memory: pa.Table, comm: pa.Table) -> Headline:
     """The headline of a run from its tables, each with at least the columns named above."""
-    rows = _last_attempts(steps)
-    by_step = rows.group_by("step").aggregate(
-        [("wall_ns", "max"), ("skipped", "max"), ("profiled", "max")]
-    )
-    skipped, profiled = by_step["skipped_max"], by_step["profiled_max"]
-    timed = by_step.filter(pc.invert(pc.or_(skipped, profiled)))
+    rows, _ = last_attempts(steps)
+    by_step = rows.group_by("step").aggregate([("skipped", "max"), ("profiled", "max")])
+    counted = counted_steps(steps)
     last_loss_step, last_loss = _last_mean(rows, "loss")
     return Headline(
         recorded_steps=by_step.num_rows,
         last_step=pc.max(rows["step"]).as_py(),
-        skipped_steps=_how_many(skipped),
-        profiled_steps=_how_many(profiled),
-        timed_steps=timed.num_rows,
-        median_wall_ns=_median(timed["wall_ns_max"]),
+        skipped_steps=_how_many(by_step["skipped_max"]),
+        profiled_steps=_how_many(by_step["profiled_max"]),
+        timed_steps=len(counted),
+        median_wall_ns=_median(counted.wall_ns),
         last_loss=last_loss,
         last_loss_step=last_loss_step,
         loss_scale=_last_mean(rows, "loss_scale_next")[1],
         peak_device=_peak(memory, "peak_allocated_bytes"),
         peak_rss=_peak(memory, "peak_rss_bytes"),
-        wire_bytes=_wire_bytes(comm, timed["step"]),
+        wire_bytes=_wire_bytes(comm, counted.step),
     )
-
-
-def _last_attempts(steps: pa.Table) -> pa.Table:
-    """One row for each rank and step: the last that was written."""
-    if steps.num_rows < 2:
-        return steps
-    ranks, numbers = steps["rank"].to_numpy(), steps["step"].to_numpy()
-    is_last = np.ones(len(ranks), dtype=bool)
-    is_last[:-1] = (ranks[1:] != ranks[:-1]) | (numbers[1:] != numbers[:-1])
-    return steps if is_last.all() else steps.filter(pa.array(is_last))
 
 
 def _last_mean(rows: pa.Table, column: str) -> tuple[int | None, float | None]:
@@ -108,20 +97,19 @@ def _peak(memory: pa.Table, column: str) -> Peak | None:
     return Peak(rank=pc.min(ranks).as_py(), peak_bytes=largest)
 
 
-def _wire_bytes(comm: pa.Table, timed_steps: pa.ChunkedArray) -> float | None:
+def _wire_bytes(comm: pa.Table, timed_steps: Integers) -> float | None:
     """Bytes that the busiest rank sent in a timed step, at the median; a silent step counts as 0"""
     if comm.num_rows == 0:
         return None
-    in_timed = comm.filter(pc.is_in(comm["step"], value_set=pc.unique(timed_steps)))
+    in_timed = comm.filter(pc.is_in(comm["step"], value_set=pa.array(timed_steps)))
     by_rank = in_timed.group_by(["step", "rank"]).aggregate([("wire_bytes", "sum")])
     by_step = by_rank.group_by("step").aggregate([("wire_bytes_sum", "max")])
     sent = by_step["wire_bytes_sum_max"].to_numpy()
     silent = np.zeros(len(timed_steps) - len(sent), dtype=np.int64)
-    return _median(pa.array(np.concatenate([sent, silent])))
+    return _median(np.concatenate([sent, silent]))
 
 
-def _median(values: pa.ChunkedArray | pa.Array) -> float | None:
-    numbers = values.to_numpy()
+def _median(numbers: Integers) -> float | None:
     return float(np.median(numbers)) if len(numbers) else None
 
 

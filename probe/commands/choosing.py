@@ -23,9 +23,9 @@ ABOUT_RUN = (
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def run_argument(function: Function) -> Function:
-    """The argument RUN and the folder in which it is looked for by name."""
-    folder = click.option(
+def runs_dir_option(function: Function) -> Function:
+    """The folder in which runs are looked for by name."""
+    return click.option(
         "--runs-dir",
         type=click.Path(file_okay=False, path_type=Path),
         default=DEFAULT_RUNS_DIR,
@@ -34,9 +34,13 @@ def run_argument(function: Function) -> Function:
         show_envvar=True,
         metavar="DIR",
         help="Folder in which RUN is looked for by name.",
-    )
+    )(function)
+
+
+def run_argument(function: Function) -> Function:
+    """The argument RUN and the folder in which it is looked for by name."""
     name = click.argument("run", metavar="RUN", shell_complete=complete_run)
-    return name(folder(function))
+    return name(runs_dir_option(function))
 
 
 def find_run(run: str, runs_dir: Path) -> Path:

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from probe.analyse.findings.catalogue import find_all
+from probe.analyse.findings.finding import Finding
 from probe.analyse.headline import (
     COMM_COLUMNS,
     MEMORY_COLUMNS,
@@ -11,6 +13,7 @@ from probe.analyse.headline import (
     Headline,
     summarise_run,
 )
+from probe.analyse.run_facts import COLUMNS, RunFacts, run_facts
 from probe.errors import FormatVersionError
 from probe.read.problem import Problem
 from probe.read.run import Run, load_run
@@ -35,22 +38,30 @@ class Told:
     """A run in a few numbers, and all that was wrong while they were read."""
 
     headline: Headline
+    facts: RunFacts
+    findings: tuple[Finding, ...]
+    """What stands out, the largest expected gain first."""
     table_rows: dict[str, int]
     problems: tuple[Problem, ...]
 
 
 def tell(run: Run, *, on_table: Callable[[Table], None] = lambda table: None) -> Told:
-    """Read what the headline needs of each table, and count the rows of all."""
-    columns = {STEPS: STEP_COLUMNS, MEMORY: MEMORY_COLUMNS, COMM: COMM_COLUMNS}
+    """Read what headline and findings need of each table, and count the rows of all."""
+    columns = {table: set(needed) for table, needed in COLUMNS.items()}
+    for table, needed in ((STEPS, STEP_COLUMNS), (MEMORY, MEMORY_COLUMNS), (COMM, COMM_COLUMNS)):
+        columns[table].update(needed)
     tables = {}
     problems = list(run.problems)
     for table in TABLES:
         on_table(table)
-        loaded = run.table(table, columns=columns.get(table, ("rank",)))
+        loaded = run.table(table, columns=sorted(columns.get(table, {"rank"})))
         tables[table] = loaded.table
         problems += loaded.problems
+    facts = run_facts(run.manifest, tables)
     return Told(
         headline=summarise_run(steps=tables[STEPS], memory=tables[MEMORY], comm=tables[COMM]),
+        facts=facts,
+        findings=find_all(facts),
         table_rows={table.name: rows.num_rows for table, rows in tables.items()},
         problems=tuple(problems),
     )

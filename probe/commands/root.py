@@ -1,13 +1,27 @@
 """`probe` itself: the list of verbs, each imported when it is called or listed."""
 
 import importlib
+import keyword
 
 import click
 
 from probe import __version__
 
-VERBS = ("run", "list", "show", "doctor", "seal", "export")
-"""In the order of the help; `probe.commands.<verb>` holds its `command`."""
+VERBS = (
+    "run",
+    "list",
+    "show",
+    "compare",
+    "estimate",
+    "doctor",
+    "seal",
+    "export",
+    "import",
+    "trace",
+)
+"""In the order of the help; `probe.commands.<verb>` holds its `command`.
+
+The module of a verb that is a keyword of Python has an underscore behind its name."""
 
 COMPLETION_VARIABLE = "_PROBE_COMPLETE"
 COMPLETION = f'Completion: eval "$({COMPLETION_VARIABLE}=bash_source probe)" (or zsh_, fish_)'
@@ -24,7 +38,8 @@ class Verbs(click.Group):
         """The verb of this name, imported now."""
         if cmd_name not in VERBS:
             return None
-        command: click.Command = importlib.import_module(f"probe.commands.{cmd_name}").command
+        module = f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name
+        command: click.Command = importlib.import_module(f"probe.commands.{module}").command
         return command
 
 

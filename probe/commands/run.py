@@ -151,7 +151,7 @@ def command(
     no_record: bool,
     dry_run: bool,
 ) -> None:
-    """Start SCRIPT on several ranks, record it, and say what stands out.
+    """Start SCRIPT on several ranks, record it, tell what stands out.
 
     Flags win over the script's configuration. Arguments that are not listed here go to the script;
     after `--` all do. The exit code is that of the first rank that failed.
@@ -268,15 +268,21 @@ def _print_end(run_dir: Path, first_failed: int | None) -> None:
     from probe.text.run_end import run_end
     from probe.text.terminal import make_console, print_plainly
 
+    console = make_console(stderr=True)
+    if not run_dir.is_dir():
+        console.print(f"{run_dir} was removed meanwhile; nothing of the run is left.")
+        return
     run = load_run(run_dir)
     events = run.table(EVENTS, columns=["rank", "kind", "step", "message"]).table.to_pylist()
     causes = [row for row in events if row["kind"] == EventKind.EXCEPTION]
     first = [row for row in causes if row["rank"] == first_failed] or causes
     stopped = [row for row in events if row["kind"] == EventKind.RECORDING_STOPPED]
+    told = tell(run)
     view = run_end(
         run,
-        tell(run).headline,
+        told.headline,
+        findings=told.findings,
         cause=first[0]["message"] if first else None,
         recording_stopped=stopped[0]["message"] if stopped else None,
     )
-    print_plainly(make_console(stderr=True), view)
+    print_plainly(console, view)

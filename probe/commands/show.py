@@ -13,13 +13,15 @@ from probe.commands.machine import json_option, print_json, problem_json
 @run_argument
 @json_option
 def command(run: str, runs_dir: Path, as_json: bool) -> None:
-    """Show what a run was, how far it came and its headline numbers.
+    """Show what a run was, its headline numbers and what stands out.
 
     \b
     Example: probe show latest
     """
+    from probe.commands.analysis_json import analysis_json
     from probe.commands.opening import open_readable, tell
     from probe.text.progress import table_progress
+    from probe.text.run_analysis import run_analysis
     from probe.text.run_detail import run_detail
     from probe.text.terminal import make_console, print_plainly
 
@@ -36,6 +38,8 @@ def command(run: str, runs_dir: Path, as_json: bool) -> None:
                 "ranks": opened.ranks,
                 "manifest": opened.manifest,
                 "headline": told.headline,
+                "findings": told.findings,
+                "analysis": analysis_json(told.facts),
                 "table_rows": told.table_rows,
                 "problems": [problem_json(item) for item in told.problems],
             }
@@ -44,6 +48,7 @@ def command(run: str, runs_dir: Path, as_json: bool) -> None:
     detail = run_detail(
         opened,
         told.headline,
+        analysis=run_analysis(told.facts, told.findings),
         table_rows=told.table_rows,
         problems=told.problems,
         now_ns=time.time_ns(),

@@ -146,6 +146,22 @@ class ProfileDetail(StrEnum):
     STACKS = "stacks"
 
 
+class TraceCategory(StrEnum):
+    """What an event of a profiler's trace is, whatever the device and the age of the profiler."""
+
+    OPERATOR = "operator"
+    ANNOTATION = "annotation"
+    MODULE = "module"
+    LAUNCH = "launch"
+    KERNEL = "kernel"
+    COPY = "copy"
+    FILL = "fill"
+    DEVICE_ANNOTATION = "device_annotation"
+    SYNC = "sync"
+    OVERHEAD = "overhead"
+    OTHER = "other"
+
+
 class Severity(StrEnum):
     """How much a problem in a run directory takes away from what can be read."""
 

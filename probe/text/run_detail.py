@@ -4,7 +4,6 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from probe.analyse.headline import Headline, Peak
@@ -13,6 +12,7 @@ from probe.read.run import Run
 from probe.schema.documents import Manifest, RunConfig
 from probe.schema.vocabulary import Tier
 from probe.text.aligned import align, with_heading
+from probe.text.facts_grid import LONGEST_TEXT, NAMES, facts_grid
 from probe.text.marks import STATUS_STYLE
 from probe.text.printable import printable
 from probe.text.problem_list import describe_problems
@@ -26,17 +26,14 @@ from probe.units import (
     format_number,
 )
 
-LONGEST_TEXT = 300
-"""Characters of a text of the run that are shown; --json gives the whole."""
 MOST_ITEMS = 8
-_NAMES = 11
-"""Width of the column of names, in facts and tables alike."""
 
 
 def run_detail(
     run: Run,
     headline: Headline,
     *,
+    analysis: Sequence[RenderableType],
     table_rows: Mapping[str, int],
     problems: Sequence[Problem],
     now_ns: int,
@@ -53,6 +50,7 @@ def run_detail(
         Text(),
         facts_grid([*figures(manifest, headline)]),
         Text(),
+        *analysis,
         *_tables(table_rows),
     ]
     if problems:
@@ -152,22 +150,11 @@ def _peak(peak: Peak | None) -> str:
     return "" if peak is None else f"{format_bytes(peak.peak_bytes)} on rank {peak.rank}"
 
 
-def facts_grid(facts: Sequence[tuple[str, str]]) -> Table:
-    """Names and texts in two columns; facts that the run does not tell are left out."""
-    grid = Table.grid(padding=(0, 2, 0, 0))
-    grid.add_column(no_wrap=True, style="dim", min_width=_NAMES)
-    grid.add_column(overflow="fold")
-    for name, text in facts:
-        if text:
-            grid.add_row(name, Text(printable(text, limit=LONGEST_TEXT), overflow="fold"))
-    return grid
-
-
 def _tables(table_rows: Mapping[str, int]) -> list[Text]:
-    rows = [(f"{name:<{_NAMES}}", format_exact(rows)) for name, rows in table_rows.items() if rows]
+    rows = [(f"{name:<{NAMES}}", format_exact(rows)) for name, rows in table_rows.items() if rows]
     if not rows:
         return [Text("No table has rows.")]
-    heading = (f"{'table':<{_NAMES}}", "rows")
+    heading = (f"{'table':<{NAMES}}", "rows")
     return with_heading(align([heading, *rows], right=(1,)), "dim")
 
 

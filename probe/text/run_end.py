@@ -1,13 +1,18 @@
 """What `probe run` says at the end: how it went, what was recorded, where to look further."""
 
+from collections.abc import Sequence
+
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from probe.analyse.findings.finding import Finding
 from probe.analyse.headline import Headline
 from probe.read.run import Run
+from probe.text.facts_grid import LONGEST_TEXT, facts_grid
+from probe.text.finding_list import finding_lines
 from probe.text.marks import STATUS_STYLE
 from probe.text.printable import printable
-from probe.text.run_detail import LONGEST_TEXT, facts_grid, figures
+from probe.text.run_detail import figures
 
 NO_ENGINE = (
     "No step was recorded: the script built no engine. Start from "
@@ -17,7 +22,12 @@ NO_ENGINE = (
 
 
 def run_end(
-    run: Run, headline: Headline, *, cause: str | None, recording_stopped: str | None
+    run: Run,
+    headline: Headline,
+    *,
+    findings: Sequence[Finding],
+    cause: str | None,
+    recording_stopped: str | None,
 ) -> RenderableType:
     """The end of a run in a few lines.
 
@@ -35,6 +45,7 @@ def run_end(
         parts.append(Text(what, style="yellow", overflow="fold"))
     if headline.recorded_steps:
         parts.append(facts_grid([*figures(run.manifest, headline)]))
+        parts += finding_lines(findings)
     elif recording_stopped is None:
         parts.append(Text(NO_ENGINE, style="yellow"))
     parts.append(Text(f"look further  probe show {name}", style="dim", overflow="fold"))

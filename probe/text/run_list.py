@@ -6,10 +6,10 @@ from itertools import chain
 from rich.text import Text
 
 from probe.read.discovery import RunSummary, is_readable
-from probe.schema.documents import RunConfig
-from probe.schema.vocabulary import Severity, Tier
+from probe.schema.vocabulary import Severity
 from probe.text.aligned import Cell, align, with_heading
 from probe.text.marks import SEVERITY_STYLE, STATUS_STYLE
+from probe.text.offload import offload_words
 from probe.text.printable import printable
 from probe.units import MISSING, format_age, format_count
 
@@ -35,24 +35,12 @@ def _facts(run: RunSummary, now_ns: int) -> list[Cell]:
         Text(run.verdict.status, style=STATUS_STYLE[run.verdict.status]),
         config.precision or MISSING,
         MISSING if config.stage is None else format_count(config.stage),
-        _offload(config),
+        offload_words(optimizer=config.offload_optimizer, params=config.offload_params),
         _ranks(run),
         format_count(run.steps),
         format_age(run.started_ns, now_ns),
         _health(run),
     ]
-
-
-def _offload(config: RunConfig) -> str:
-    """What rests off the device and where, in one word where one is enough."""
-    optimizer, params = config.offload_optimizer, config.offload_params
-    if optimizer is params is Tier.DEVICE:
-        return MISSING
-    if params is Tier.DEVICE:
-        return f"opt {optimizer}"
-    if optimizer is Tier.DEVICE:
-        return f"par {params}"
-    return f"all {params}" if optimizer is params else "mixed"
 
 
 def _ranks(run: RunSummary) -> str:

@@ -87,13 +87,19 @@ def test_the_slowest_rank_sets_the_time_of_a_step() -> None:
 def test_steps_that_any_rank_profiled_or_skipped_are_not_timed() -> None:
     found = headline(
         steps=[
-            [step(0, 10), step(1, 1_000, profiled=True), step(2, 1), step(3, 20)],
-            [step(0, 10), step(1, 1_000), step(2, 1, skipped=True), step(3, 20)],
+            [step(0, 20), step(1, 1_000, profiled=True), step(2, 1), step(3, 20), step(4, 20)],
+            [step(0, 20), step(1, 1_000), step(2, 1, skipped=True), step(3, 20), step(4, 20)],
         ]
     )
-    assert (found.recorded_steps, found.timed_steps) == (4, 2)
+    assert (found.recorded_steps, found.timed_steps) == (5, 3)
     assert (found.profiled_steps, found.skipped_steps) == (1, 1)
-    assert found.median_wall_ns == 15 * MS
+    assert found.median_wall_ns == 20 * MS
+
+
+def test_the_slow_beginning_is_not_timed() -> None:
+    found = headline(steps=[[step(0, 900), *(step(number, 20) for number in range(1, 20))]])
+    assert (found.recorded_steps, found.timed_steps) == (20, 19)
+    assert found.median_wall_ns == 20 * MS
 
 
 def test_nothing_but_skipped_steps_have_no_median() -> None:
@@ -158,7 +164,7 @@ def test_a_step_without_traffic_counts_as_none(silent_steps: int, median: float)
     assert headline(steps=[steps], comm=[[sent(0, 16)]]).wire_bytes == median
 
 
-def test_rows_do_not_need_the_same_steps_on_all_ranks() -> None:
-    whole = headline(steps=[[step(0, 10), step(1, 20)], [step(0, 10), step(1, 20)]])
-    crashed = headline(steps=[[step(0, 10), step(1, 20)], [step(0, 10)]])
-    assert crashed == whole
+def test_a_step_that_a_rank_did_not_reach_is_recorded_and_not_timed() -> None:
+    rank = [step(0, 10), step(1, 10), step(2, 10)]
+    crashed = headline(steps=[rank, rank[:2]])
+    assert (crashed.recorded_steps, crashed.timed_steps) == (3, 2)

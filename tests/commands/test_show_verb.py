@@ -16,13 +16,24 @@ def test_show_tells_the_headline(probe, make_run: MakeRun) -> None:
     make_run("demo", expected_steps=5)
     answer = probe("show", "demo")
     assert answer.code == 0
-    assert answer.out.startswith("demo  finished  The launcher says so.\n")
+    assert answer.out.startswith("demo  finished  Every rank ended well.\n")
     assert (
         "steps        3 of 5 recorded, 0 skipped\n"
         "step time    2.00 ms on the slowest rank (median of 3 steps)\n"
         "last loss    2.5 in step 2\n"
         "host peak    1.00 GB on rank 0\n"
         "traffic      100 B sent a step by the busiest rank (median)\n"
+        "\n"
+        "Nothing stands out in 3 steps.\n"
+        "\n"
+        "phase   median    share\n"
+        "other  2.00 ms  100.0 %  ████████████████████████\n"
+        "sum             100.0 %\n"
+        "3 of 3 steps count\n"
+        "noise 50.0 % (MAD / median), 95 % of the steps within 2.90 ms\n"
+        "\n"
+        "operation   phase     calls  payload  busy  exposed  busbw\n"
+        "all_reduce  backward      0      0 B  0 ns     0 ns      –\n"
         "\n"
         "table        rows\n"
         "steps           6\n"
@@ -52,6 +63,8 @@ def test_json_is_the_whole_of_it(probe, make_run: MakeRun) -> None:
         "ranks",
         "manifest",
         "headline",
+        "findings",
+        "analysis",
         "table_rows",
         "problems",
     ]

@@ -234,6 +234,7 @@ def test_a_run_in_detail(shown: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
     view = run_detail(
         run_of(told),
         HEADLINE,
+        analysis=[],
         table_rows={"steps": 4_800, "comm": 38_400, "overflow": 0},
         problems=[problem(), problem(Severity.WARNING)],
         now_ns=NOW_NS,
@@ -270,6 +271,7 @@ def test_a_run_of_which_nothing_is_known(shown: Shown) -> None:
     view = run_detail(
         run_of(Manifest(), ranks=1),
         NOTHING,
+        analysis=[],
         table_rows={"steps": 0},
         problems=[],
         now_ns=NOW_NS,
@@ -297,7 +299,9 @@ def test_a_hostile_manifest_is_shown_and_not_obeyed(shown: Shown) -> None:
         script=HOSTILE,
         lost=[HOSTILE] * 1000,
     )
-    view = run_detail(run_of(nasty, HOSTILE), NOTHING, table_rows={}, problems=[], now_ns=NOW_NS)
+    view = run_detail(
+        run_of(nasty, HOSTILE), NOTHING, analysis=[], table_rows={}, problems=[], now_ns=NOW_NS
+    )
     text = shown(view)
     assert "\x1b" not in text
     assert len(text) < 6000

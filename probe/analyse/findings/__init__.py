@@ -1,0 +1,1 @@
+"""What stands out in a run and what to change: one rule a file, each with its threshold."""
