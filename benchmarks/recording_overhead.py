@@ -53,7 +53,10 @@ class Cost:
         return (
             self.ratio <= LARGEST_RATIO
             or self.added_us < LARGEST_US
-            or (self.added_low_us < LARGEST_US < self.added_high_us and self.recorder_us < LARGEST_US)
+            or (
+                self.added_low_us < LARGEST_US < self.added_high_us
+                and self.recorder_us < LARGEST_US
+            )
         )
 
 

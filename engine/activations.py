@@ -1,8 +1,8 @@
 """Watching what modules put out, in the step after an overflow.
 
-Nothing is run again. The next step is run anyway, and while this watch is armed each module's output is
-looked at as it passes; so an overflow that repeats itself names the module it began in. The first module
-to finish with a bad output is the innermost and the earliest one.
+Nothing is run again. The next step is run anyway, and while this watch is armed each module's
+output is looked at as it passes; so an overflow that repeats itself names the module it began in.
+The first module to finish with a bad output is the innermost and the earliest one.
 """
 
 from typing import Any

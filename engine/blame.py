@@ -1,8 +1,8 @@
 """The rows that say where an overflow began: the first of them on each rank is marked.
 
-A value that is no number comes into being once and spoils whatever is computed from it. So a weight is
-to blame before an output, an output before the loss, the loss before the gradients, and of the gradients
-the one that came first.
+A value that is no number comes into being once and spoils whatever is computed from it. So a weight
+is to blame before an output, an output before the loss, the loss before the gradients, and of the
+gradients the one that came first.
 """
 
 from collections.abc import Iterable, Sequence
@@ -27,9 +27,7 @@ def overflow_rows(
 ) -> list[OverflowRow]:
     """What this rank has to say; a bad sum that no rank brought is rank 0's to tell."""
     gradients = [
-        bad
-        for bad in facts.offenders
-        if bad.rank == rank or (bad.rank is None and rank == 0)
+        bad for bad in facts.offenders if bad.rank == rank or (bad.rank is None and rank == 0)
     ]
     # The sort is stable: within a micro-batch outputs, loss and gradients stay in this order.
     later = sorted((*outputs, *facts.bad_losses, *gradients), key=lambda bad: bad.micro_batch or 0)
@@ -61,7 +59,10 @@ def bad_weights(segments: Iterable[Segment], rank: int) -> list[BadTensor]:
             continue
         for span in segment.spans:
             bad = describe_bad(
-                master[span.start : span.stop], name=span.member.name, role=TensorRole.WEIGHT, rank=rank
+                master[span.start : span.stop],
+                name=span.member.name,
+                role=TensorRole.WEIGHT,
+                rank=rank,
             )
             if bad is not None:
                 found.append(bad)

@@ -236,7 +236,7 @@ class Engine:
         return [float(group["lr"]) for group in self._update.optimizer.param_groups]
 
     def get_global_grad_norm(self) -> float:
-        """The norm of the last step's gradients, unscaled, before clipping; inf or NaN if skipped."""
+        """The last step's norm of gradients, unscaled, before clipping; inf or NaN if skipped."""
         return self._gradient_norm
 
     def consolidated_state_dict(self, dtype: torch.dtype | None = None) -> dict[str, Tensor]:
@@ -281,7 +281,7 @@ class Engine:
             self._update.watch = watch
 
     def note_micro_batches(self) -> None:
-        """Note of each micro-batch which gradients go bad, where they are added up before they leave."""
+        """Note which gradients go bad in each micro-batch, where they are added up first."""
         if self._update is not None and self.config.zero.stage < 2:
             self._update.first_bad.notes_sums = self.gradient_accumulation_steps() > 1
 

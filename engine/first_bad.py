@@ -1,10 +1,10 @@
 """Which of this rank's gradients came first in backward, and which went bad in which micro-batch.
 
-Backward runs through a model in its own order, and a value that is no number spoils every gradient that
-comes after it. So the first one to come is the one to blame, and the order of coming is learned from the
-first backward. Where the sum over micro-batches is all that the reduction sees, each rank also notes a
-sum of every gradient as it comes; nobody looks at these unless the step overflows, so nothing is waited
-for.
+Backward runs through a model in its own order, and a value that is no number spoils every gradient
+that comes after it. So the first one to come is the one to blame, and the order of coming is
+learned from the first backward. Where the sum over micro-batches is all that the reduction sees,
+each rank also notes a sum of every gradient as it comes; nobody looks at these unless the step
+overflows, so nothing is waited for.
 """
 
 from collections.abc import Callable, Sequence

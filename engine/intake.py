@@ -1,8 +1,8 @@
 """What a step consumed: samples and tokens, told by the shapes of what the model is called with.
 
-The first tensor among the inputs tells the samples by its first dimension. Tokens are known where that
-tensor holds integers in rows, as the tokens of a text do; a script that knows better says so by
-`engine.log(tokens=...)`.
+The first tensor among the inputs tells the samples by its first dimension. Tokens are known where
+that tensor holds integers in rows, as the tokens of a text do; a script that knows better says so
+by `engine.log(tokens=...)`.
 """
 
 from typing import Any

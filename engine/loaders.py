@@ -1,8 +1,8 @@
 """Time that a script waits for torch's DataLoader, given to the data phase.
 
-A script that brings its own loader iterates it between two steps, where the engine sees nothing. While
-a run is recorded the wait for each batch is timed where every such loader passes, whatever the script
-calls it.
+A script that brings its own loader iterates it between two steps, where the engine sees nothing.
+While a run is recorded the wait for each batch is timed where every such loader passes, whatever
+the script calls it.
 """
 
 import threading
@@ -28,8 +28,8 @@ def time_loaders(clock: PhaseClock) -> None:
 
 @wraps(_plain_next)
 def _timed_next(batches: Any) -> Any:
-    # Within a phase (a loader inside a model, say) the time stays where it is; and a thread that reads
-    # ahead keeps nobody waiting.
+    # Within a phase (a loader inside a model, say) the time stays where it is; and a thread that
+    # reads ahead keeps nobody waiting.
     if _clock is None or _clock.current is not Phase.OTHER or threading.get_ident() != _thread:
         return _plain_next(batches)
     with _clock.phase(Phase.DATA):

@@ -1,9 +1,10 @@
 """How gradients and weights fit a 16-bit type: histograms of their exponents, every so many steps.
 
-Each rank looks at what it updates (in stage 0, where every rank updates everything, at every n-th piece),
-so the cost is divided like the work. A histogram is a count of the exponent fields of fp32, without a
-logarithm; what a type would flush to zero or keep with fewer digits follows from it. Of a long piece
-evenly spread blocks are looked at. 20M parameters on two ranks take about as long as a fifth of a step.
+Each rank looks at what it updates (in stage 0, where every rank updates everything, at every n-th
+piece), so the cost is divided like the work. A histogram is a count of the exponent fields of fp32,
+without a logarithm; what a type would flush to zero or keep with fewer digits follows from it. Of a
+long piece evenly spread blocks are looked at. 20M parameters on two ranks take about as long as a
+fifth of a step.
 """
 
 from collections.abc import Sequence
@@ -18,7 +19,7 @@ from probe.schema.rows import NumericsRow
 from probe.schema.vocabulary import TensorRole
 
 FIRST_SAMPLE_STEP = 5
-"""The very first steps are not like those that follow; a short run shall have a sample all the same."""
+"""The first steps are not like the others; yet a short run shall have a sample too."""
 LOOKED_AT_ELEMENTS = 262_144
 BLOCK_ELEMENTS = 4096
 _BIAS, _FIELDS, _SPECIAL = 127, 256, 255

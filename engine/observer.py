@@ -98,7 +98,7 @@ class Recorder:
             self._calls.append(facts)
 
     def overflow_found(self, facts: OverflowFacts) -> None:
-        """Write where it began, as far as this rank can tell, and watch the next step more closely."""
+        """Write where it began, as far as this rank can tell, and watch the next step closely."""
         rows = overflow_rows(
             facts,
             rank=self._rank,

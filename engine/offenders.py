@@ -1,8 +1,8 @@
 """Naming the gradients that made a step be skipped, so that every rank names the same.
 
-The owner of a slice sees which rank's contribution to it was bad, and in which elements; a parameter may
-lie in several slices, and only the rank itself may know in which micro-batch its gradient went bad. All
-of that is put together here, first come first.
+The owner of a slice sees which rank's contribution to it was bad, and in which elements; a
+parameter may lie in several slices, and only the rank itself may know in which micro-batch its
+gradient went bad. All of that is put together here, first come first.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -10,8 +10,8 @@ from dataclasses import replace
 
 import torch
 
-from engine.collectives import BadValues, Collectives
-from engine.collectives.summation import kind_of, largest_finite
+from engine.collectives import Collectives
+from engine.collectives.summation import BadValues, kind_of, largest_finite
 from engine.facts import BadTensor
 from engine.first_bad import FirstBad
 from engine.partition import Layout
@@ -41,7 +41,7 @@ def name_bad_tensors(layout: Layout, rank: int, found: Sequence[BadValues]) -> l
 
 
 def name_bad_segments(segments: Iterable[Segment]) -> list[BadTensor]:
-    """Averages that are bad although every contribution was finite, or nobody can tell whose was not."""
+    """Averages that are bad although no contribution was, as far as anybody can tell."""
     found = []
     for segment in segments:
         for span in segment.spans if segment.gradient is not None else ():

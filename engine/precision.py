@@ -39,7 +39,7 @@ def dtype_named(name: str) -> torch.dtype:
 
 @cache
 def word_of(dtype: torch.dtype) -> str:
-    """What a type is called in configurations and records; torch's own word for what has no other."""
+    """What a type is called in configurations and records; torch's own word where there is none."""
     words = {named: word for word, named in _BY_NAME.items()}
     return words.get(dtype, str(dtype).removeprefix("torch."))
 

@@ -1,9 +1,9 @@
 """Whether this rank records, and where: opened by the worker before the script begins.
 
 Without `probe run` there is no session and everything that would write to it does nothing. A thread
-leaves signs of life. Until an engine is built, and in scripts that never build one, it beats whatever
-happens and samples the memory; from then on it beats only when the engine has moved, so that a hang
-does not look alive, and says where the engine stands.
+leaves signs of life. Until an engine is built, and in scripts that never build one, it beats
+whatever happens and samples the memory; from then on it beats only when the engine has moved, so
+that a hang does not look alive, and says where the engine stands.
 """
 
 import os
@@ -26,7 +26,7 @@ from probe.schema.vocabulary import EventKind, Phase, RankState
 
 PULSE_S = 0.5
 SAMPLES_A_DOUBLING = 100
-"""Memory of a script without an engine is sampled ever more rarely: so often in each doubling of its age."""
+"""Without an engine memory is sampled ever more rarely: about so often until its age doubles."""
 RSS_METRIC = "rss_bytes"
 _LONGEST_MESSAGE = 2000
 _STATM = "/proc/self/statm"

@@ -37,7 +37,7 @@ def log(**metrics: float) -> None:
 def annotate(name: str) -> Iterator[None]:
     """Name a stretch of the script, in the events and in a trace.
 
-    Named after a phase, the stretch counts as that: `with engine.annotate("data"): batch = next(...)`.
+    Named after a phase, it counts as that: `with engine.annotate("data"): batch = next(...)`.
     """
     session = current()
     began_ns = time.monotonic_ns()

@@ -40,8 +40,8 @@ class PhaseClock:
     def claim(self, after: Phase) -> None:
         """The script's own time up to now goes to `after`, if that was the last phase that ended.
 
-        Between the model's forward and backward a script computes its loss, and hardly ever anything
-        else.
+        Between the model's forward and backward a script computes its loss, and hardly ever
+        anything else.
         """
         if self._last_closed is not after or len(self._open) > 1:
             return

@@ -1,9 +1,9 @@
 """The profiled window: torch.profiler over a few steps, on the ranks that were asked for.
 
-It disturbs what it looks at, and not only on its own rank: the others wait for the slower one. So every
-rank marks the steps of the window, the one before it in which the profiler warms up and the one after it
-in which the others wait for the trace to be written. The trace is kept as the profiler writes it, whole
-or not at all; the time that writing takes belongs to no step.
+It disturbs what it looks at, and not only on its own rank: the others wait for the slower one. So
+every rank marks the steps of the window, the one before it in which the profiler warms up and the
+one after it in which the others wait for the trace to be written. The trace is kept as the profiler
+writes it, whole or not at all; the time that writing takes belongs to no step.
 """
 
 import time

@@ -35,7 +35,7 @@ class BadValues:
     values: Tensor
     bad: Tensor
     is_mean: bool = False
-    """The mean has taken the place of what the rank contributed: its finite values are not the rank's."""
+    """The mean has overwritten what the rank contributed: its finite values are not the rank's."""
 
 
 def mean_into(out: Tensor, contributions: Sequence[Tensor], *, factor: float, add: bool) -> float:

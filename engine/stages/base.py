@@ -106,7 +106,7 @@ class Stage(ABC):
     @property
     @abstractmethod
     def bad(self) -> list[BadTensor]:
-        """Gradients that came with values that are no numbers, as this rank's slice shows; the list itself."""
+        """Gradients that came with values that are no numbers; the list itself."""
 
     @property
     def square_sum(self) -> float | None:

@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from probe.commands.choosing import DEFAULT_RUNS_DIR, RUNS_DIR_VARIABLE
-from probe.errors import UsageError
 from probe.commands.spelled import Listed, StepRange
+from probe.errors import UsageError
 from probe.launch.request import (
     HANG_TIMEOUT_S,
     RunRequest,

@@ -1,4 +1,4 @@
-"""Values on a command line that are spelled in a way of their own: ranges of steps, lists of words."""
+"""Values that are spelled in a way of their own on a command line: ranges of steps, lists."""
 
 from collections.abc import Callable
 from typing import Any

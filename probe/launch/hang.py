@@ -1,9 +1,9 @@
 """Ranks that no longer move: who waits for whom, in which collective.
 
-A rank's heartbeat changes only when the rank has moved, and says where it stands. So a heartbeat that
-stays the same for long is a rank that stands still; what the ranks entered last tells which of them the
-others wait for. Only this process's own clock is used. The engine itself ends ranks that can never meet
-again, within seconds; what is told here is what may still go on, or never will.
+A rank's heartbeat changes only when the rank has moved, and says where it stands. So a heartbeat
+that stays the same for long is a rank that stands still; what the ranks entered last tells which of
+them the others wait for. Only this process's own clock is used. The engine itself ends ranks that
+can never meet again, within seconds; what is told here is what may still go on, or never will.
 """
 
 import time
@@ -60,9 +60,7 @@ class HangWatch:
         if self._told:
             return None
         self._told = True
-        return describe_hang(
-            {rank: heartbeat for rank, (heartbeat, _) in alive.items()}, still_s
-        )
+        return describe_hang({rank: heartbeat for rank, (heartbeat, _) in alive.items()}, still_s)
 
 
 def describe_hang(heartbeats: Mapping[int, Heartbeat], still_s: Mapping[int, float]) -> Hang:
@@ -80,7 +78,7 @@ def describe_hang(heartbeats: Mapping[int, Heartbeat], still_s: Mapping[int, flo
         and (heartbeat.collective is None or heartbeat.collective.sequence < furthest)
     ]
     if waiting and not awaited:
-        # All have entered as many: the one that entered the fewest, or is not waiting, holds them up.
+        # All have entered as many: those behind, or not waiting at all, hold the others up.
         awaited = [rank for rank in heartbeats if waiting.get(rank, -1) < furthest]
     longest_s = max(still_s.values())
     steps = [heartbeats[rank].step for rank in still_s]

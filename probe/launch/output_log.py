@@ -1,7 +1,7 @@
 """What the ranks printed, kept with the run: all of it, or its beginning and its end.
 
-One file with one writer. A script that prints without end must not fill the disk: past the first part
-only the latest is kept, in memory until the run is over.
+One file with one writer. A script that prints without end must not fill the disk: past the first
+part only the latest is kept, in memory until the run is over.
 """
 
 import logging

@@ -3,6 +3,7 @@
 import math
 import time
 from collections import defaultdict
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,7 @@ def test_a_step_is_explained(
         assert row["clip_coefficient"] == pytest.approx(0.01 / row["grad_norm"], rel=1e-3)
     for rank in range(world):
         mine = [row for row in step_rows if row["rank"] == rank]
-        for row, following in zip(mine, mine[1:], strict=False):
+        for row, following in pairwise(mine):
             assert row["begin_ns"] + row["wall_ns"] == following["begin_ns"]
     assert [row["loss"] for row in step_rows if row["rank"] == 0] == pytest.approx(facts["losses"])
 

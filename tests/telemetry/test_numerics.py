@@ -26,10 +26,16 @@ from tests.telemetry.recorded import Tied, begin, micro_batch, recording_into, r
 SMALLEST_NORMAL = {torch.float16: 2.0**-14, torch.bfloat16: 2.0**-126, torch.float32: 2.0**-126}
 
 
-def segment_of(gradient: Tensor, master: Tensor | None = None, target: Tensor | None = None) -> Segment:
+def segment_of(
+    gradient: Tensor, master: Tensor | None = None, target: Tensor | None = None
+) -> Segment:
     master = torch.zeros(gradient.numel()) if master is None else master
     member = Member(
-        name="w", parameter=Parameter(master), index=0, group=0, shape=torch.Size([gradient.numel()])
+        name="w",
+        parameter=Parameter(master),
+        index=0,
+        group=0,
+        shape=torch.Size([gradient.numel()]),
     )
     return Segment(
         group=0,
@@ -41,7 +47,9 @@ def segment_of(gradient: Tensor, master: Tensor | None = None, target: Tensor | 
 
 
 def looked_at(segment: Segment, judged_by: torch.dtype = torch.float16) -> list[NumericsRow]:
-    numerics = Numerics(every_steps=1, judged_by=judged_by, block_of={"w": "top"}, share=slice(None))
+    numerics = Numerics(
+        every_steps=1, judged_by=judged_by, block_of={"w": "top"}, share=slice(None)
+    )
     numerics.step_began(0)
     numerics.before_update([segment], 8.0)
     numerics.after_update([segment])
@@ -56,7 +64,10 @@ values = st.one_of(
 
 
 @settings(max_examples=60, deadline=None)
-@given(numbers=st.lists(values, min_size=1, max_size=40), judged_by=st.sampled_from(list(SMALLEST_NORMAL)))
+@given(
+    numbers=st.lists(values, min_size=1, max_size=40),
+    judged_by=st.sampled_from(list(SMALLEST_NORMAL)),
+)
 def test_counts_are_those_of_a_cast(numbers: list[float], judged_by: torch.dtype) -> None:
     gradient = torch.tensor(numbers, dtype=torch.float32)
     row, _ = looked_at(segment_of(gradient), judged_by)

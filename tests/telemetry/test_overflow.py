@@ -1,4 +1,4 @@
-"""An overflow names the tensor it began in: which, on which rank, in which micro-batch, and how much."""
+"""An overflow names the tensor it began in, the rank and the micro-batch."""
 
 from pathlib import Path
 from typing import Any
@@ -105,7 +105,8 @@ def test_a_bad_gradient_is_named_exactly(
     assert ended == [[True, False, False, True]] * 2
     rows = rows_of(tmp_path, OVERFLOW)
     told = [
-        (row["rank"], row["step"], row["role"], row["parameter"], row["micro_batch"]) for row in rows
+        (row["rank"], row["step"], row["role"], row["parameter"], row["micro_batch"])
+        for row in rows
     ]
     assert told == [(BAD_RANK, step, "gradient", PARAMETER, BAD_MICRO_BATCH) for step in BAD_STEPS]
     for row in rows:
