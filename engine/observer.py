@@ -7,6 +7,7 @@ a step costs is part of the next step's `other`.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from time import monotonic_ns
 
 from engine.activations import ActivationWatch
 from engine.blame import bad_weights, overflow_rows
@@ -26,6 +27,8 @@ CALLS_EVERY_STEPS = 50
 LEDGER_EVERY_STEPS = 20
 """Model states keep their size after the first steps; walking over them is not for every step."""
 FIRST_STEPS = 3
+RESIDENT_AGE_NS = 20_000_000
+"""Asking the system costs much beside a step of few milliseconds: an answer serves for so long."""
 LONGEST_BLOCK_NAME = 100
 """Characters of it in a heartbeat, which has a fixed length."""
 
@@ -71,6 +74,8 @@ class Recorder:
         self._sums: dict[tuple[Phase, CollectiveOp, str], _Sum] = {}
         self._calls: list[CollectiveFacts] = []
         self._held: dict[str, int] = {}
+        self._resident: tuple[int | None, int] = (None, 0)
+        self._resident_asked_ns = -RESIDENT_AGE_NS
         self._step = 0
         self._step_wall_ns: int | None = None
 
@@ -230,9 +235,12 @@ class Recorder:
             self._held = {
                 f"device_{category}_bytes": held.get(category, 0) for category in MemoryCategory
             }
-        return MemoryRow(
-            step=step, rss_bytes=rss_bytes(), peak_rss_bytes=peak_rss_bytes(), **self._held
-        )
+        now_ns = monotonic_ns()
+        if now_ns - self._resident_asked_ns >= RESIDENT_AGE_NS:
+            self._resident_asked_ns = now_ns
+            self._resident = rss_bytes(), peak_rss_bytes()
+        resident, peak = self._resident
+        return MemoryRow(step=step, rss_bytes=resident, peak_rss_bytes=peak, **self._held)
 
 
 def covered_ns(intervals: Sequence[tuple[int, int]]) -> int:
