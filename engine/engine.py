@@ -141,6 +141,7 @@ class Engine:
                 " that stayed local; run the last backward before the boundary outside no_sync()"
             )
         assert self._scale_used is not None, "a backward has happened"
+        self.observer.gradients_ready()
         with self.clock.phase(Phase.OPTIMIZER):
             outcome = self._update.run(scale=self._scale_used)
             if outcome.applied:

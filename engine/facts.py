@@ -1,7 +1,7 @@
 """What the engine tells whoever listens: plain facts, no tensors, no files.
 
-The engine calls an `Observer` at four points only. The default does nothing; the recorder that
-turns facts into rows implements the same four methods.
+The engine calls an `Observer` at five points only. The default does nothing; the recorder that
+turns facts into rows implements the same five methods.
 """
 
 from collections.abc import Mapping
@@ -91,6 +91,9 @@ class Observer(Protocol):
     def step_began(self, step: int) -> None:
         """Step number `step` starts, counted from zero."""
 
+    def gradients_ready(self) -> None:
+        """All gradients are there and none is freed yet: the most that a step holds."""
+
     def step_ended(self, facts: StepFacts) -> None:
         """The step is over on this rank."""
 
@@ -105,6 +108,9 @@ class Silence:
     """The observer that does nothing."""
 
     def step_began(self, step: int) -> None:
+        """Nothing."""
+
+    def gradients_ready(self) -> None:
         """Nothing."""
 
     def step_ended(self, facts: StepFacts) -> None:

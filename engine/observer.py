@@ -15,7 +15,8 @@ from engine.engine import Engine
 from engine.facts import CollectiveFacts, OverflowFacts, StepFacts
 from engine.intake import Intake
 from engine.numerics import Numerics
-from engine.recording import Session, Stand, peak_rss_bytes, rss_bytes
+from engine.recording import Session, Stand
+from engine.resident import resident
 from engine.window import Profiler
 from probe.record.rank import RankWriter
 from probe.schema.documents import LastCollective
@@ -74,8 +75,8 @@ class Recorder:
         self._sums: dict[tuple[Phase, CollectiveOp, str], _Sum] = {}
         self._calls: list[CollectiveFacts] = []
         self._held: dict[str, int] = {}
-        self._resident: tuple[int | None, int] = (None, 0)
-        self._resident_asked_ns = -RESIDENT_AGE_NS
+        self._resident = resident()
+        self._resident_asked_ns = monotonic_ns()
         self._step = 0
         self._step_wall_ns: int | None = None
 
@@ -113,6 +114,11 @@ class Recorder:
         if rows:
             self._writer.write_all(rows)
         self._outputs.arm()
+
+    def gradients_ready(self) -> None:
+        """Take the ledger now that most is held; in most steps it is that of a step before."""
+        if self._step < FIRST_STEPS or self._step % LEDGER_EVERY_STEPS == 0:
+            self._held = self._ledger()
 
     def step_ended(self, facts: StepFacts) -> None:
         """Write the step's rows."""
@@ -230,17 +236,25 @@ class Recorder:
         )
 
     def _memory_row(self, step: int) -> MemoryRow:
-        if step < FIRST_STEPS or step % LEDGER_EVERY_STEPS == 0:
-            held = self._engine.ledger().held_bytes
-            self._held = {
-                f"device_{category}_bytes": held.get(category, 0) for category in MemoryCategory
-            }
+        if step < FIRST_STEPS:
+            # Optimizer states come into being within the first step, after the gradients.
+            later = self._ledger()
+            self._held = {name: max(held, later[name]) for name, held in self._held.items()}
         now_ns = monotonic_ns()
         if now_ns - self._resident_asked_ns >= RESIDENT_AGE_NS:
             self._resident_asked_ns = now_ns
-            self._resident = rss_bytes(), peak_rss_bytes()
-        resident, peak = self._resident
-        return MemoryRow(step=step, rss_bytes=resident, peak_rss_bytes=peak, **self._held)
+            self._resident = resident()
+        return MemoryRow(
+            step=step,
+            rss_bytes=self._resident.now_bytes,
+            peak_rss_bytes=self._resident.peak_bytes,
+            **self._held,
+        )
+
+    def _ledger(self) -> dict[str, int]:
+        """The ledger as columns of the memory table."""
+        held = self._engine.ledger().held_bytes
+        return {f"device_{category}_bytes": held.get(category, 0) for category in MemoryCategory}
 
 
 def covered_ns(intervals: Sequence[tuple[int, int]]) -> int:

@@ -7,9 +7,7 @@ that a hang does not look alive, and says where the engine stands.
 """
 
 import os
-import resource
 import socket
-import sys
 import threading
 import time
 import traceback
@@ -17,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from engine.resident import resident
 from engine.tracing import PhaseClock
 from probe.record.rank import RankWriter
 from probe.schema.documents import Clock, Header, LastCollective
@@ -29,7 +28,6 @@ SAMPLES_A_DOUBLING = 100
 """Without an engine memory is sampled ever more rarely: about so often until its age doubles."""
 RSS_METRIC = "rss_bytes"
 _LONGEST_MESSAGE = 2000
-_STATM = "/proc/self/statm"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +101,7 @@ class Session:
                 kind=EventKind.FINISHED,
                 message="The script came to its end.",
                 duration_ns=time.monotonic_ns() - self._began_ns,
-                size_bytes=peak_rss_bytes(),
+                size_bytes=resident().peak_bytes,
             )
         )
         self._end(RankState.CLOSED)
@@ -142,9 +140,9 @@ class Session:
                 self._sample_memory(self.writer, now_ns)
 
     def _sample_memory(self, writer: RankWriter, now_ns: int) -> None:
-        resident = rss_bytes()
-        if resident is not None:
-            writer.write(MetricRow(step=0, name=RSS_METRIC, value=float(resident), time_ns=now_ns))
+        held_bytes = resident().now_bytes
+        if held_bytes is not None:
+            writer.write(MetricRow(step=0, name=RSS_METRIC, value=held_bytes, time_ns=now_ns))
 
 
 _session: Session | None = None
@@ -161,24 +159,3 @@ def begin(handover: Handover) -> Session:
 def current() -> Session | None:
     """The session of this process; None without `probe run`."""
     return _session
-
-
-def peak_rss_bytes() -> int:
-    """Largest resident memory of this process since its start."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
-
-
-def rss_bytes() -> int | None:
-    """Resident memory of this process now; None where the system does not tell."""
-    global _statm
-    try:
-        if _statm is None:
-            # Kept open: opening it anew costs five times as much as reading it.
-            _statm = os.open(_STATM, os.O_RDONLY | os.O_CLOEXEC)
-        return int(os.pread(_statm, 128, 0).split()[1]) * resource.getpagesize()
-    except OSError:
-        return None
-
-
-_statm: int | None = None

@@ -12,7 +12,7 @@ import torch
 from torch.utils.data import DataLoader
 
 import engine
-from probe.schema.tables import COMM, COMM_CALLS, STEPS
+from probe.schema.tables import COMM, COMM_CALLS, MEMORY, STEPS
 from probe.schema.vocabulary import CollectiveOp, Phase, Precision
 from tests.engine.cases import config
 from tests.engine.models import batch_of, loss_of
@@ -91,6 +91,14 @@ def test_a_step_is_explained(
         # Compute stood still in collectives for no longer than the waits say that it did.
         assert sum(row["exposed_ns"] for row in payload) <= sum(step[wait] for wait in WAITS)
         assert others[0]["exposed_ns"] <= step["optimizer_ns"]
+
+    # The ledger is taken when most is held: gradients whole, or this rank's share of them.
+    share = world if stage >= 2 else 1
+    states = world if stage >= 1 else 1
+    for row in rows_of(tmp_path, MEMORY):
+        grads, moments = row["device_grads_bytes"], row["device_optimizer_states_bytes"]
+        assert grads == pytest.approx(whole * width / share, rel=0.01)
+        assert moments == pytest.approx(8 * whole / states, rel=0.01)
 
 
 def with_a_delay(run_dir: str, stage: int, slow_rank: int, delay_s: float) -> None:
