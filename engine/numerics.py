@@ -117,8 +117,9 @@ class Numerics:
         below = _below(wide, counts, tiny, reach)
         normal = sum(counts[reach.smallest_normal + _BIAS : _SPECIAL])
         finite = wide if not counts[_SPECIAL] else wide[wide.isfinite()]
-        bins = [tiny, *counts[1:_SPECIAL]]
-        used = [at for at, count in enumerate(bins) if count] or [_BIAS]
+        counts[0] = tiny
+        first = next((at for at in range(_SPECIAL) if counts[at]), _BIAS)
+        last = next((at for at in range(_SPECIAL - 1, first, -1) if counts[at]), first)
         self._rows.append(
             NumericsRow(
                 step=self._step,
@@ -133,8 +134,8 @@ class Numerics:
                 nonfinite_elements=counts[_SPECIAL],
                 largest_magnitude=float(finite.abs().max()) if finite.numel() else None,
                 lost_update_elements=lost,
-                lowest_exponent=used[0] - _BIAS,
-                exponent_elements=bins[used[0] : used[-1] + 1],
+                lowest_exponent=first - _BIAS,
+                exponent_elements=counts[first : last + 1],
                 loss_scale=scale,
             )
         )

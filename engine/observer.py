@@ -7,6 +7,7 @@ a step costs is part of the next step's `other`.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from time import monotonic_ns
 
 from engine.activations import ActivationWatch
 from engine.blame import bad_weights, overflow_rows
@@ -27,6 +28,8 @@ CALLS_EVERY_STEPS = 50
 LEDGER_EVERY_STEPS = 20
 """Model states keep their size after the first steps; walking over them is not for every step."""
 FIRST_STEPS = 3
+RESIDENT_AGE_NS = 20_000_000
+"""Asking the system costs much beside a step of few milliseconds: an answer serves for so long."""
 LONGEST_BLOCK_NAME = 100
 """Characters of it in a heartbeat, which has a fixed length."""
 
@@ -72,6 +75,8 @@ class Recorder:
         self._sums: dict[tuple[Phase, CollectiveOp, str], _Sum] = {}
         self._calls: list[CollectiveFacts] = []
         self._held: dict[str, int] = {}
+        self._resident = resident()
+        self._resident_asked_ns = monotonic_ns()
         self._step = 0
         self._step_wall_ns: int | None = None
 
@@ -235,11 +240,14 @@ class Recorder:
             # Optimizer states come into being within the first step, after the gradients.
             later = self._ledger()
             self._held = {name: max(held, later[name]) for name, held in self._held.items()}
-        memory = resident()
+        now_ns = monotonic_ns()
+        if now_ns - self._resident_asked_ns >= RESIDENT_AGE_NS:
+            self._resident_asked_ns = now_ns
+            self._resident = resident()
         return MemoryRow(
             step=step,
-            rss_bytes=memory.now_bytes,
-            peak_rss_bytes=memory.peak_bytes,
+            rss_bytes=self._resident.now_bytes,
+            peak_rss_bytes=self._resident.peak_bytes,
             **self._held,
         )
 
