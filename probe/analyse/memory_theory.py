@@ -29,6 +29,7 @@ class Residual(StrEnum):
     """Why measured memory differs from the closed form."""
 
     NONE = "none"
+    """Equal, or without a form to differ from."""
     PADDING = "padding"
     RESIDENT = "resident"
     """Small parameters that stage 3 leaves gathered."""
@@ -179,7 +180,7 @@ def _name(
     if not difference:
         return Residual.NONE
     if theory is None:
-        return _OWN_NAME.get(category, Residual.UNEXPLAINED)
+        return _OWN_NAME.get(category, Residual.NONE)
     if 0 < difference <= max(PADDING_BYTES, PADDING_SHARE * theory):
         return Residual.PADDING
     if category is MemoryCategory.ACTIVATIONS and difference < 0:

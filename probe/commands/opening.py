@@ -13,7 +13,7 @@ from probe.analyse.headline import (
     Headline,
     summarise_run,
 )
-from probe.analyse.run_facts import COLUMNS, run_facts
+from probe.analyse.run_facts import COLUMNS, RunFacts, run_facts
 from probe.errors import FormatVersionError
 from probe.read.problem import Problem
 from probe.read.run import Run, load_run
@@ -38,6 +38,7 @@ class Told:
     """A run in a few numbers, and all that was wrong while they were read."""
 
     headline: Headline
+    facts: RunFacts
     findings: tuple[Finding, ...]
     """What stands out, the largest expected gain first."""
     table_rows: dict[str, int]
@@ -56,9 +57,11 @@ def tell(run: Run, *, on_table: Callable[[Table], None] = lambda table: None) ->
         loaded = run.table(table, columns=sorted(columns.get(table, {"rank"})))
         tables[table] = loaded.table
         problems += loaded.problems
+    facts = run_facts(run.manifest, tables)
     return Told(
         headline=summarise_run(steps=tables[STEPS], memory=tables[MEMORY], comm=tables[COMM]),
-        findings=find_all(run_facts(run.manifest, tables)),
+        facts=facts,
+        findings=find_all(facts),
         table_rows={table.name: rows.num_rows for table, rows in tables.items()},
         problems=tuple(problems),
     )

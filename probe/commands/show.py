@@ -18,8 +18,10 @@ def command(run: str, runs_dir: Path, as_json: bool) -> None:
     \b
     Example: probe show latest
     """
+    from probe.commands.analysis_json import analysis_json
     from probe.commands.opening import open_readable, tell
     from probe.text.progress import table_progress
+    from probe.text.run_analysis import run_analysis
     from probe.text.run_detail import run_detail
     from probe.text.terminal import make_console, print_plainly
 
@@ -37,6 +39,7 @@ def command(run: str, runs_dir: Path, as_json: bool) -> None:
                 "manifest": opened.manifest,
                 "headline": told.headline,
                 "findings": told.findings,
+                "analysis": analysis_json(told.facts),
                 "table_rows": told.table_rows,
                 "problems": [problem_json(item) for item in told.problems],
             }
@@ -45,7 +48,7 @@ def command(run: str, runs_dir: Path, as_json: bool) -> None:
     detail = run_detail(
         opened,
         told.headline,
-        findings=told.findings,
+        analysis=run_analysis(told.facts, told.findings),
         table_rows=told.table_rows,
         problems=told.problems,
         now_ns=time.time_ns(),

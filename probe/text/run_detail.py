@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from probe.analyse.findings.finding import Finding
 from probe.analyse.headline import Headline, Peak
 from probe.read.problem import Problem
 from probe.read.run import Run
@@ -14,7 +13,6 @@ from probe.schema.documents import Manifest, RunConfig
 from probe.schema.vocabulary import Tier
 from probe.text.aligned import align, with_heading
 from probe.text.facts_grid import LONGEST_TEXT, NAMES, facts_grid
-from probe.text.finding_list import finding_list
 from probe.text.marks import STATUS_STYLE
 from probe.text.printable import printable
 from probe.text.problem_list import describe_problems
@@ -35,7 +33,7 @@ def run_detail(
     run: Run,
     headline: Headline,
     *,
-    findings: Sequence[Finding],
+    analysis: Sequence[RenderableType],
     table_rows: Mapping[str, int],
     problems: Sequence[Problem],
     now_ns: int,
@@ -52,7 +50,7 @@ def run_detail(
         Text(),
         facts_grid([*figures(manifest, headline)]),
         Text(),
-        *finding_list(findings, counted=headline.timed_steps),
+        *analysis,
         *_tables(table_rows),
     ]
     if problems:

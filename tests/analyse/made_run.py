@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
-from hand_built import table_of
 
 from probe.analyse.findings.catalogue import find_all
 from probe.analyse.findings.finding import Finding
@@ -27,6 +26,7 @@ from probe.schema.tables import (
     Table,
 )
 from probe.schema.vocabulary import CollectiveOp, Phase, Precision, TensorRole
+from tests.analyse.hand_built import table_of
 
 RANKS = 4
 STEPS_MADE = 60

@@ -1,6 +1,5 @@
 import msgspec
 import pytest
-from hand_built import table_of
 
 from probe.analyse.balance import Cause, rank_balance
 from probe.analyse.communication import bus_factor, communication
@@ -11,6 +10,7 @@ from probe.schema.documents import Manifest, ModelFacts, RunConfig
 from probe.schema.rows import CommCallRow, CommRow, StepRow
 from probe.schema.tables import COMM, COMM_CALLS, STEPS
 from probe.schema.vocabulary import CollectiveOp, Phase, Precision
+from tests.analyse.hand_built import table_of
 
 GATHER, REDUCE, SCATTER = (
     CollectiveOp.ALL_GATHER,

@@ -1,11 +1,13 @@
 """Each rule fires on a run that was made to have its cause, and on no healthy run."""
 
+import re
+from pathlib import Path
+
 import pytest
-from hand_built import table_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_run import MB, MS, configured, facts_of, found
 
+from probe.analyse.findings import catalogue
 from probe.analyse.findings.catalogue import RULES, find_all
 from probe.analyse.findings.finding import GainKind, View
 from probe.analyse.run_facts import run_facts
@@ -23,6 +25,8 @@ from probe.schema.vocabulary import (
     TensorRole,
     Tier,
 )
+from tests.analyse.hand_built import table_of
+from tests.analyse.made_run import MB, MS, configured, facts_of, found
 
 
 def overflow(**fields):
@@ -105,6 +109,8 @@ def test_initial_scale_too_high():
     assert named(finding)["settled at"] == "4,096"
     assert finding.gain.share == pytest.approx(5 / 60)
     assert found(steps=lambda step, rank: {"loss_scale": 4096.0}) == {}
+    feeling = lambda step, rank: start(step + 3, rank)  # noqa: E731
+    assert found(steps=feeling) == {}  # two overflows are what it costs to feel for the limit
 
 
 def test_the_recommended_scale_leaves_the_headroom_that_was_sampled():
@@ -162,6 +168,7 @@ def test_clip_rate():
     assert settings_of(finding) == ["--lr", "--clip 4"]
     seldom = lambda step, rank: {"clip_coefficient": 0.25 if step % 3 == 0 else 1.0}  # noqa: E731
     assert found(steps=seldom) == {}
+    assert found(count=15, steps=lambda step, rank: {"clip_coefficient": 0.25}) == {}
 
 
 def test_exposed_communication():
@@ -201,7 +208,10 @@ def test_prefetch_not_effective():
     )
     assert settings_of(finding)[0] == ("zero_optimization.stage3_prefetch_bucket_size: 100000000")
     assert finding.gain.share == pytest.approx(0.16)
-    assert found(STAGE_3, comm=gathers(1 * MS), memory=lambda step, rank: SLICED) == {}
+    hidden = gathers(4 * MS)  # 8 % of the step, and most of it hidden
+    assert found(STAGE_3, comm=hidden, memory=lambda step, rank: SLICED) == {}
+    brief = lambda step, rank: {**gathers(1 * MS)(step, rank), "busy_ns": 1 * MS}  # noqa: E731
+    assert found(STAGE_3, comm=brief, memory=lambda step, rank: SLICED) == {}
 
 
 def test_straggler_that_computes_longer():
@@ -303,6 +313,7 @@ def test_recomputation_cost():
     assert settings_of(finding)[0] == "activation_checkpointing.every_block: 2"
     short = lambda step, rank: {"peak_reserved_bytes": 9_500 * MB}  # noqa: E731
     assert found(steps=again, memory=short) == {}  # there it is needed
+    assert found(steps=lambda step, rank: {"recompute_ns": 5 * MS}) == {}
 
 
 def test_memory_headroom_for_a_larger_batch():
@@ -314,6 +325,12 @@ def test_memory_headroom_for_a_larger_batch():
     finding = only("memory-headroom", memory=lambda step, rank: idle)
     assert settings_of(finding) == ["train_micro_batch_size_per_gpu: 32"]
     assert finding.gain.share == pytest.approx(0.17 * 0.75)
+    pure = lambda step, rank: {  # noqa: E731
+        "optimizer_ns": 0,
+        "reduce_wait_ns": 2 * MS,
+        "backward_ns": 65 * MS,
+    }
+    assert found(memory=lambda step, rank: idle, steps=pure) == {}  # no time to be won
 
 
 def test_memory_headroom_for_a_lower_stage_and_without_offload():
@@ -340,6 +357,16 @@ def test_memory_far_from_theory():
     finding = only("memory-far-from-theory", memory=whole)
     assert named(finding) == {"master_params on device": "400 MB, expected 100 MB"}
     assert finding.gain.share == pytest.approx(300 / 8200)
+    a_little = configured(settings={"optimizer.type": "SGD"})
+    nearly = lambda step, rank: {  # noqa: E731
+        "device_params_bytes": 210 * MB,
+        "device_optimizer_states_bytes": 0,
+    }
+    assert found(a_little, memory=nearly) == {}
+    small = configured(settings={"optimizer.type": "SGD", "optimizer.params.momentum": 0.9})
+    tiny = lambda step, rank: {"device_optimizer_states_bytes": 100 * MB, **extra}  # noqa: E731
+    extra = {"device_grads_bytes": 120 * MB}
+    assert found(small, memory=tiny) == {}  # 70 MB of 8.2 GB
 
 
 def test_fragmentation():
@@ -358,6 +385,8 @@ def test_periodic_spikes():
     assert finding.title == "Every 15 steps one takes far longer, in checkpoint."
     assert finding.gain.share == pytest.approx(800 / 6800)
     assert (finding.link.first_step, finding.link.last_step) == (14, 59)
+    cheap = lambda step, rank: {"wall_ns": 130 * MS} if step % 15 == 14 else {}  # noqa: E731
+    assert found(steps=cheap) == {}
 
 
 def test_profiler_in_claim():
@@ -414,3 +443,11 @@ def test_no_rule_fails_on_a_run_that_makes_no_sense(data):
     )
     for rule in RULES:
         rule(facts)
+
+
+def test_the_readme_lists_every_rule():
+    room = Path(catalogue.__file__).parent
+    rules = {path.stem for path in room.glob("*.py") if "def find(" in path.read_text()}
+    listed = re.findall(r"^\| `([a-z0-9-]+)` \|", (room.parent / "README.md").read_text(), re.M)
+    assert sorted(listed) == sorted(rule.replace("_", "-") for rule in rules)
+    assert len(RULES) == len(rules) == len(listed)

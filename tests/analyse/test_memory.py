@@ -1,5 +1,4 @@
 import pytest
-from hand_built import table_of
 
 from probe.analyse.memory import memory_use
 from probe.analyse.memory_theory import Residual, expected_bytes, memory_beside_theory
@@ -7,6 +6,7 @@ from probe.schema.documents import Manifest, ModelFacts, RunConfig
 from probe.schema.rows import MemoryRow
 from probe.schema.tables import MEMORY
 from probe.schema.vocabulary import MemoryCategory, Precision, Tier
+from tests.analyse.hand_built import table_of
 
 MB = 10**6
 

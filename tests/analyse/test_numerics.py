@@ -1,11 +1,11 @@
 import pytest
-from hand_built import table_of
 
 from probe.analyse.numerics import gradient_range, lost_updates
 from probe.analyse.overflows import overflow_origins
 from probe.schema.rows import NumericsRow, OverflowRow
 from probe.schema.tables import NUMERICS, OVERFLOW
 from probe.schema.vocabulary import NonFinite, TensorRole
+from tests.analyse.hand_built import table_of
 
 
 def sample(step=0, parameter="a", **other):

@@ -1,5 +1,4 @@
 import pytest
-from hand_built import table_of
 
 from probe.analyse.offload import offload_traffic
 from probe.analyse.steps import counted_steps
@@ -8,6 +7,7 @@ from probe.schema.documents import DeviceFacts, Manifest, ModelFacts, RunConfig
 from probe.schema.rows import OffloadRow, StepRow
 from probe.schema.tables import OFFLOAD, STEPS
 from probe.schema.vocabulary import Direction, MemoryCategory, Precision, Tier
+from tests.analyse.hand_built import table_of
 
 SECOND = 10**9
 

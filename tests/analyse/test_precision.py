@@ -2,7 +2,6 @@ import math
 
 import numpy as np
 import pytest
-from hand_built import table_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,6 +11,7 @@ from probe.analyse.skips import summarise_skips
 from probe.schema.rows import StepRow
 from probe.schema.tables import STEPS
 from probe.schema.vocabulary import SkipReason
+from tests.analyse.hand_built import table_of
 
 K = 1024.0
 

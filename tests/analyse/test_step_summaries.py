@@ -1,7 +1,6 @@
 import math
 
 import pytest
-from hand_built import table_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,6 +11,7 @@ from probe.analyse.throughput import throughput, useful_share
 from probe.schema.rows import StepRow
 from probe.schema.tables import STEPS
 from probe.schema.vocabulary import Phase
+from tests.analyse.hand_built import table_of
 
 
 def rows(walls, **other):

@@ -1,12 +1,12 @@
 import numpy as np
 import pytest
-from hand_built import table_of
 
 from probe.analyse.steps import Exclusion, counted_steps
 from probe.analyse.warm_up import count_warm_up
 from probe.schema.rows import StepRow
 from probe.schema.tables import STEPS
 from probe.schema.vocabulary import Phase
+from tests.analyse.hand_built import table_of
 
 
 def step(number, wall_ns=100, **other):

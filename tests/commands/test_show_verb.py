@@ -26,6 +26,15 @@ def test_show_tells_the_headline(probe, make_run: MakeRun) -> None:
         "\n"
         "Nothing stands out in 3 steps.\n"
         "\n"
+        "phase   median    share\n"
+        "other  2.00 ms  100.0 %  ████████████████████████\n"
+        "sum             100.0 %\n"
+        "3 of 3 steps count\n"
+        "noise 50.0 % (MAD / median), 95 % of the steps within 2.90 ms\n"
+        "\n"
+        "operation   phase     calls  payload  busy  exposed  busbw\n"
+        "all_reduce  backward      0      0 B  0 ns     0 ns      –\n"
+        "\n"
         "table        rows\n"
         "steps           6\n"
         "comm            6\n"
@@ -55,6 +64,7 @@ def test_json_is_the_whole_of_it(probe, make_run: MakeRun) -> None:
         "manifest",
         "headline",
         "findings",
+        "analysis",
         "table_rows",
         "problems",
     ]

@@ -234,7 +234,7 @@ def test_a_run_in_detail(shown: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
     view = run_detail(
         run_of(told),
         HEADLINE,
-        findings=[],
+        analysis=[],
         table_rows={"steps": 4_800, "comm": 38_400, "overflow": 0},
         problems=[problem(), problem(Severity.WARNING)],
         now_ns=NOW_NS,
@@ -259,8 +259,6 @@ def test_a_run_in_detail(shown: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
         "host peak    1.20 GB on rank 0\n"
         "traffic      280 MB sent a step by the busiest rank (median)\n"
         "\n"
-        "Nothing stands out in 1,193 steps.\n"
-        "\n"
         "table          rows\n"
         "steps         4,800\n"
         "comm         38,400\n"
@@ -273,7 +271,7 @@ def test_a_run_of_which_nothing_is_known(shown: Shown) -> None:
     view = run_detail(
         run_of(Manifest(), ranks=1),
         NOTHING,
-        findings=[],
+        analysis=[],
         table_rows={"steps": 0},
         problems=[],
         now_ns=NOW_NS,
@@ -301,7 +299,7 @@ def test_a_hostile_manifest_is_shown_and_not_obeyed(shown: Shown) -> None:
         script=HOSTILE,
         lost=[HOSTILE] * 1000,
     )
-    view = run_detail(run_of(nasty, HOSTILE), NOTHING, findings=[], table_rows={}, problems=[], now_ns=NOW_NS)
+    view = run_detail(run_of(nasty, HOSTILE), NOTHING, analysis=[], table_rows={}, problems=[], now_ns=NOW_NS)
     text = shown(view)
     assert "\x1b" not in text
     assert len(text) < 6000

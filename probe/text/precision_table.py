@@ -1,0 +1,70 @@
+"""The loss scale, the steps that were skipped and the range of the gradients, in a few lines."""
+
+from math import log2
+
+from rich.text import Text
+
+from probe.analyse.loss_scale import ScaleHistory
+from probe.analyse.run_facts import RunFacts
+from probe.analyse.skips import Skips
+from probe.text.facts_grid import NAMES
+from probe.text.printable import printable
+from probe.units import format_duration, format_exact, format_number, format_percent
+
+MOST_STRETCHES = 6
+
+
+def precision_table(facts: RunFacts) -> list[Text]:
+    """Nothing for a run that scales no loss, skips no step and sampled no gradient."""
+    lines: list[tuple[str, str]] = []
+    scale = facts.scale
+    # A scale that is one throughout is the absence of a scale.
+    if scale is not None and (scale.lowest, scale.highest) != (1.0, 1.0):
+        lines.append(("scale", _scale(scale)))
+    if facts.skips.overflows or facts.skips.without_gradient:
+        lines.append(("skips", _skips(facts.skips)))
+    if facts.origins:
+        first = facts.origins[0]
+        name = printable(first.name, limit=60)
+        lines.append(("began in", f"{name} ({format_percent(first.share)} of the overflows)"))
+    if facts.gradients is not None:
+        fit = facts.gradients.together
+        room = "" if fit.headroom_powers is None else f", {fit.headroom_powers:.1f} powers of room"
+        lines.append(
+            (
+                "gradients",
+                f"{format_percent(fit.underflow_share)} underflow, "
+                f"{format_percent(fit.subnormal_share)} subnormal{room}",
+            )
+        )
+    if facts.clipping is not None and facts.clipping.clipped:
+        lines.append(("clipped", f"{format_percent(facts.clipping.share)} of the steps"))
+    return [Text.assemble((f"{name:<{NAMES}}  ", "dim"), text) for name, text in lines]
+
+
+def _scale(scale: ScaleHistory) -> str:
+    shown = scale.stretches[-MOST_STRETCHES:]
+    before = "… " if len(scale.stretches) > len(shown) else ""
+    told = [f"{_power(item.scale)} for {format_exact(item.steps)}" for item in shown]
+    return f"{before}{', '.join(told)} step{'s' if shown[-1].steps > 1 else ''}"
+
+
+def _power(scale: float) -> str:
+    """2^16 where it is a power of two, else the number."""
+    if 0 < scale < float("inf") and log2(scale).is_integer():
+        return f"2^{int(log2(scale))}"
+    return format_number(scale)
+
+
+def _skips(skips: Skips) -> str:
+    told = [
+        f"{format_exact(count)} {what}"
+        for count, what in (
+            (skips.startup_overflows, "overflows at the start"),
+            (skips.later_overflows, "later"),
+            (skips.without_gradient, "without a gradient"),
+        )
+        if count
+    ]
+    lost = f"{format_duration(skips.lost_ns)} lost ({format_percent(skips.lost_time_share)})"
+    return f"{', '.join(told)}; {lost}"
