@@ -6,6 +6,7 @@ Prints the time of two long sealed runs and of two ordinary ones, as a median ov
 then how often equal runs are called different and how often a slowdown is found.
 """
 
+import resource
 import subprocess
 import sys
 import tempfile
@@ -32,16 +33,20 @@ def process_figure(folder: Path, *, ranks: int, steps: int, seal: bool, bound_s:
         for path in paths:
             seal_run(path)
     command = [sys.executable, "-m", "probe", "compare", *map(str, paths)]
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     value, spread = median_s(
         lambda: subprocess.run(command, check=True, stdout=subprocess.DEVNULL), TURNS
     )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    # What others on the machine take is in the wall time and not in this.
+    cpu_s = (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) / TURNS
     kind = "sealed" if seal else "unsealed"
     return Figure(
         what=f"compare two {kind} runs, {ranks} × {steps:,} steps",
         value=value,
         bound=bound_s,
         unit="s",
-        spread=spread,
+        spread=f"{spread}, CPU {cpu_s:.2f} s",
     )
 
 

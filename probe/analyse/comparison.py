@@ -232,6 +232,9 @@ def _caveats(
         for run in side:
             if run.status is not RunStatus.FINISHED:
                 sentences.append(f"{label} ({run.status}) did not end as planned.")
+            if run.problems:
+                many = f"{run.problems:,} problem{'s' if run.problems > 1 else ''}"
+                sentences.append(f"{label} has {many} in its files; `probe doctor` tells which.")
             if run.counted.recorded and len(run.counted) < LEAST_STEPS:
                 sentences.append(f"Only {len(run.counted)} steps of {label} count.")
             if run.step_time and run.step_time.noise > NOISY:

@@ -18,7 +18,7 @@ from probe.analyse.steps import COUNTING_COLUMNS, CountedSteps, counted_steps, l
 from probe.read.run import Run
 from probe.schema.documents import Manifest
 from probe.schema.tables import COMM, MEMORY, METRICS, STEPS, Table
-from probe.schema.vocabulary import Phase, RunStatus
+from probe.schema.vocabulary import Phase, RunStatus, Severity
 
 COLUMNS: Mapping[Table, tuple[str, ...]] = {
     STEPS: (*COUNTING_COLUMNS, "loss", "loss_scale_next"),
@@ -71,19 +71,23 @@ class MeasuredRun:
     profiled_throughout: bool
     """Every step was profiled, so that profiled steps count: a run made of traces."""
     traced: TracedTime | None
+    problems: int
+    """Errors and warnings that the run and the tables read for this have."""
 
 
 def read_run(run: Run) -> MeasuredRun:
     """Read and measure a run."""
-    tables = {table: run.table(table, columns=columns).table for table, columns in COLUMNS.items()}
+    loaded = {table: run.table(table, columns=columns) for table, columns in COLUMNS.items()}
+    found = {*run.problems, *(problem for item in loaded.values() for problem in item.problems)}
     return measure_run(
-        tables,
+        {table: item.table for table, item in loaded.items()},
         name=run.name,
         path=str(run.path),
         status=run.verdict.status,
         manifest=run.manifest,
         engine=next((header.engine for header in run.headers.values()), ""),
         traced=read_traced_time(run.path),
+        problems=sum(item.severity is not Severity.INFO for item in found),
     )
 
 
@@ -96,6 +100,7 @@ def measure_run(
     status: RunStatus = RunStatus.FINISHED,
     engine: str = "",
     traced: TracedTime | None = None,
+    problems: int = 0,
 ) -> MeasuredRun:
     """Measure a run from its tables, each with at least the columns named above."""
     steps, _ = last_attempts(tables[STEPS])
@@ -129,6 +134,7 @@ def measure_run(
         metrics=_last_metrics(tables[METRICS]),
         profiled_throughout=throughout,
         traced=traced,
+        problems=problems,
     )
 
 

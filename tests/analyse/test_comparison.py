@@ -146,6 +146,9 @@ def test_losses_part_where_they_do(base):
     assert pair.comparability.judgement is Judgement.INTENDED_CHANGE
     assert pair.losses.first_unequal_step == pair.losses.first_apart_step == 120
     assert pair.losses.equal_steps == 120
+    final = named(pair.measures, "final_loss")
+    assert (final.verdict, final.outcome) == (Verdict.MORE, Outcome.WORSE)
+    assert final.relative == pytest.approx(0.5)
     assert "Losses are apart from step 120 on (precision differs)." in next_looks(pair)
 
 

@@ -51,6 +51,14 @@ def test_blocks_grow_with_dependence_and_stay_short_of_the_series():
     assert block_length(3, 1.5) == 1
 
 
+@pytest.mark.parametrize(("correlation", "factor"), [(0.0, 1.2533), (0.5, 1.903), (0.8, 3.164)])
+def test_the_error_is_that_of_theory(correlation, factor):
+    # The variance of a normal autoregression's median is σ²/n times the sum of arcsin φ^|lag|.
+    runs = step_times(np.random.default_rng(6), steps=1000, correlation=correlation, runs=12)
+    errors = [estimate_median(run).standard_error for run in runs]
+    assert np.mean(errors) == pytest.approx(factor * 0.03 / 1000**0.5, rel=0.15)
+
+
 def test_a_long_run_takes_fewer_draws_and_little_memory():
     times = step_times(np.random.default_rng(5), steps=20_000)[0]
     # The error of a normal series' median is 1.2533 σ / √n.

@@ -1,6 +1,8 @@
 """`probe compare` on runs made by the real writers, whose differences were put there."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,8 @@ from probe.schema.documents import Header, ModelFacts
 from probe.schema.vocabulary import Precision, RunStatus
 from probe.seal import seal_run
 from tests.analyse.compared import manifest, rows_of_run
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -318,6 +322,29 @@ def test_forms_exclude_each_other(runs, probe):
     answer = probe("compare", "base", "slow", "--runs-dir", runs, "--md", "--json")
     assert answer.code == 2
     assert "choose one" in answer.err
+
+
+def test_damaged_files_are_told_and_the_rest_compared(runs, probe, tmp_path):
+    record(tmp_path, "damaged", steps=40)
+    lines = (tmp_path / "damaged/rank_00000/steps.jsonl").read_bytes().split(b"\n")
+    lines[7] = b"{"
+    (tmp_path / "damaged/rank_00000/steps.jsonl").write_bytes(b"\n".join(lines))
+    answer = probe("compare", runs / "base", tmp_path / "damaged")
+    assert answer.code == 0
+    assert "B has 1 problem in its files; `probe doctor` tells which." in answer.out
+    assert "39 of 40 steps count (1 incomplete left out)" in answer.out
+
+
+def test_comparing_loads_nothing_of_training_or_pages(runs):
+    program = (
+        "import sys; from probe.__main__ import main;"
+        f" main(['compare', 'base', 'slow', '--runs-dir', {str(runs)!r}]);"
+        " print(*{name.partition('.')[0] for name in sys.modules}, file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    assert not {"torch", "streamlit", "plotly"} & set(done.stderr.split())
 
 
 def test_a_name_that_acts_is_shown_and_not_obeyed(runs, probe, tmp_path):
