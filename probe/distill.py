@@ -1,14 +1,40 @@
-"""Writing the distilled form of a trace beside where the profiler's JSON lies or would lie."""
+"""Writing the distilled form of traces beside where the profiler's JSON lies or would lie."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow.parquet as pq
 
+from probe.read.problem import Problem
+from probe.read.run_traces import find_traces, load_trace
 from probe.read.trace import Trace
 from probe.read.trace_table import to_table
-from probe.schema.layout import TEMPORARY_SUFFIX, trace_parquet_name
+from probe.schema.layout import TEMPORARY_SUFFIX, rank_dir, trace_parquet_name
 
 ROWS_PER_GROUP = 1 << 18
+
+
+@dataclass(frozen=True, kw_only=True)
+class Distilled:
+    """What distilling made of a run's traces."""
+
+    paths: tuple[Path, ...]
+    """Files written now; none if all windows were distilled already."""
+    problems: tuple[Problem, ...]
+
+
+def distill_run(root: Path) -> Distilled:
+    """Distill every window of a run that has only the profiler's JSON; that stays."""
+    paths: list[Path] = []
+    problems: list[Problem] = []
+    for window in find_traces(root):
+        if window.distilled:
+            continue
+        trace = load_trace(root, window)
+        problems += trace.problems
+        if len(trace.events):
+            paths.append(write_distilled(trace, root / rank_dir(window.rank), window.step))
+    return Distilled(paths=tuple(paths), problems=tuple(problems))
 
 
 def write_distilled(trace: Trace, folder: Path, step: int) -> Path:

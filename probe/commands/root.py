@@ -7,7 +7,18 @@ import click
 
 from probe import __version__
 
-VERBS = ("run", "list", "show", "compare", "doctor", "seal", "export", "import", "estimate")
+VERBS = (
+    "run",
+    "list",
+    "show",
+    "compare",
+    "doctor",
+    "seal",
+    "export",
+    "import",
+    "trace",
+    "estimate",
+)
 """In the order of the help; `probe.commands.<verb>` holds its `command`.
 
 The module of a verb that is a keyword of Python has an underscore behind its name."""

@@ -3,14 +3,15 @@
 from enum import EnumMeta, StrEnum
 
 from probe.schema.tables import TABLES, Field, Table
+from probe.schema.trace import TRACE
 
 BEGIN = "<!-- field table: begin -->"
 END = "<!-- field table: end -->"
 
 
 def field_table() -> str:
-    """All tables and their columns as Markdown."""
-    return "\n\n".join([BEGIN, *(_section(table) for table in TABLES), END])
+    """All tables and their columns as Markdown, the distilled trace last."""
+    return "\n\n".join([BEGIN, *(_section(table) for table in (*TABLES, TRACE)), END])
 
 
 def _section(table: Table) -> str:

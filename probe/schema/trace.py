@@ -1,7 +1,7 @@
 """A profiled window as a small table: what `trace_<step>.parquet` holds of one rank.
 
-It is no table of rows that a rank appends: it is distilled once from the profiler's JSON, some
-thirty times smaller, so that nobody has to parse that JSON a second time. Facts of the whole trace
+It is no table of rows that a rank appends: it is distilled once from the profiler's JSON, to some
+fortieth of that text, so that nobody has to parse it a second time. Facts of the whole trace
 (rank, world, device, damage) stand in the file's metadata under `FACTS_KEY` and `PROBLEMS_KEY`.
 """
 

@@ -1,10 +1,11 @@
-"""What was written, one line a table: by sealing a run, or by exporting it."""
+"""What was written: by sealing a run, by exporting it, or by merging its traces."""
 
 from collections.abc import Sequence
 
 from rich.text import Text
 
 from probe.export import ExportedTable
+from probe.merge import Merged
 from probe.seal import SealReport
 from probe.text.aligned import align, with_heading
 from probe.text.printable import printable
@@ -45,6 +46,17 @@ def export_report(tables: Sequence[ExportedTable]) -> list[Text]:
         for item in tables
     ]
     return with_heading(align([("table", "rows", "size", "file"), *rows], right=(1, 2)))
+
+
+def merge_report(merged: Merged) -> list[Text]:
+    """What the merged trace holds and where it is."""
+    ranks = len(merged.ranks)
+    held = (
+        f"{format_exact(merged.events)} events of {ranks:,} rank{'s' if ranks != 1 else ''}, "
+        f"{merged.windows:,} profiled window{'s' if merged.windows != 1 else ''}"
+    )
+    size = format_bytes(merged.size_bytes)
+    return [Text(f"{printable(str(merged.path))}: {held}, {size}.")]
 
 
 def _sizes(name: str, rows: int, jsonl_bytes: int, parquet_bytes: int) -> tuple[str, ...]:

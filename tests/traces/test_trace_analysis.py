@@ -18,6 +18,7 @@ from probe.analyse.trace.kernels import kernel_table
 from probe.analyse.trace.operators import Grouping, operator_table
 from probe.analyse.trace.rows import trace_rows
 from probe.analyse.trace.steps import StepMark, find_steps
+from probe.analyse.trace.summary import summarise_trace
 from probe.read.trace import Trace
 from probe.read.trace_file import read_trace_from
 from probe.schema.rows import CommCallRow, CommRow, StepRow
@@ -369,3 +370,16 @@ def test_the_parts_of_any_step_sum_to_its_wall_time(data: st.DataObject) -> None
             assert min(getattr(row, f"{phase}_ns") for phase in Phase) >= 0
     own = sum(row.own_ns for row in operator_table(trace))
     assert own <= sum(row.total_ns for row in operator_table(trace))
+
+
+def test_the_summary_holds_every_analysis_even_of_nothing() -> None:
+    found = summarise_trace(trace_of(device_trace()))
+    assert (found.on_device, found.mark, found.events) == (True, StepMark.PROFILER_STEP, 26)
+    assert found.total.wall_ns == sum(step.wall_ns for step in found.steps)
+    assert len(found.paths) == len(found.gaps) == len(found.steps) == 2
+    assert found.kernels
+    assert found.operators
+    assert found.collectives
+    nothing = summarise_trace(trace_of(MadeTrace()))
+    assert (nothing.steps, nothing.kernels, nothing.operators) == ((), (), ())
+    assert nothing.total.wall_ns == 0

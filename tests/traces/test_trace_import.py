@@ -17,7 +17,7 @@ from probe.adopt import adopt_traces
 from probe.analyse.trace.activity import find_activity
 from probe.analyse.trace.breakdown import break_down
 from probe.analyse.trace.steps import StepMark, find_steps
-from probe.distill import write_distilled
+from probe.distill import distill_run, write_distilled
 from probe.errors import UsageError
 from probe.read.run import check_run, load_run
 from probe.read.run_traces import find_traces, load_trace
@@ -263,3 +263,13 @@ def test_a_broken_or_linked_parquet_is_told(tmp_path) -> None:
     path.symlink_to("/etc/hostname")
     (problem,) = load_trace(run, window).problems
     assert "link" in problem.what
+
+
+def test_a_run_with_only_json_is_distilled_once(tmp_path) -> None:
+    run = adopt_traces([write_job(tmp_path / "job")], tmp_path / "runs").path
+    distilled = run / rank_dir(1) / "trace_5.parquet"
+    distilled.unlink()
+    shutil.copy(tmp_path / "job/worker1.pt.trace.json.gz", run / rank_dir(1) / "trace_5.json.gz")
+    assert distill_run(run).paths == (distilled,)
+    assert all(window.distilled for window in find_traces(run))
+    assert distill_run(run).paths == ()
