@@ -9,7 +9,7 @@ TESTS ?= tests
 
 .PHONY: help
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -49,6 +49,24 @@ format: env ## Put the code into its format
 bench: env ## Measure the run directory and comparing; prints tables
 	$(BIN)/python -m benchmarks.run_directory
 	$(BIN)/python -m benchmarks.compare
+
+BENCH := .venv-bench/bin
+BENCH_STAMP := .venv-bench/.installed
+$(BENCH_STAMP): pyproject.toml benchmarks/constraints.txt
+	$(PYTHON) -m venv .venv-bench
+	$(BENCH)/python -m pip install --quiet --disable-pip-version-check -c benchmarks/constraints.txt torch
+	DS_BUILD_OPS=0 $(BENCH)/python -m pip install --quiet --disable-pip-version-check \
+		-c benchmarks/constraints.txt -e '.[engine,bench]'
+	@touch $(BENCH_STAMP)
+
+.PHONY: bench-witness
+bench-witness: $(BENCH_STAMP) ## Losses and scales beside DeepSpeed's; fails if they differ
+	$(BENCH)/python -m benchmarks.witness_deepspeed
+
+.PHONY: bench-speed
+bench-speed: $(BENCH_STAMP) ## Step times beside DeepSpeed, DDP, FSDP2; takes long
+	$(BENCH)/python -m benchmarks --into benchmarks/results
+	$(BENCH)/python -m benchmarks --into benchmarks/results --ranks 4
 
 .PHONY: clean
 clean: ## Remove what was installed or generated

@@ -83,12 +83,15 @@ def race(contestants: Sequence[str], setting: Setting, plan: Plan, progress: Pro
         return Race(
             setting=setting,
             plan=plan,
-            records={name: _record(name, turns[name], teams[name].finish()) for name in teams},
+            records={
+                name: gather_record(name, turns[name], teams[name].finish()) for name in teams
+            },
             others_share=others_share,
         )
 
 
-def _record(contestant: str, turns: list[list[Turn]], memory: list[Memory]) -> Record:
+def gather_record(contestant: str, turns: list[list[Turn]], memory: list[Memory]) -> Record:
+    """Fold what the ranks saw into one record; the first of the turns is the warm-up."""
     warmup, *measured = turns
     parts: dict[str, list[int]] = {}
     for turn in measured:

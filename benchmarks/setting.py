@@ -19,6 +19,9 @@ COMPUTE_DTYPES: Mapping[Precision, torch.dtype] = {
 }
 """What matrix products run in; master weights and optimizer states are fp32 throughout."""
 
+DEVICE = "cpu"
+"""Where everything runs: DeepSpeed, DDP and FSDP2 all work there through gloo."""
+
 SHAPES: Mapping[str, Shape] = {"full": FULL, "small": SMALL}
 
 
@@ -46,7 +49,6 @@ class Setting:
     shape: str = "full"
     micro_batch: int = 4
     seed: int = 1234
-    device: str = "cpu"
     adamw: AdamWSettings = field(default_factory=AdamWSettings)
     initial_scale_power: int = 10
     """fp16 starts so low that no step of a speed run overflows: a skipped step is a fast one."""

@@ -98,7 +98,9 @@ class Team:
             if not ready:
                 ranks = [worker.seat.rank for worker in waiting.values()]
                 raise ContestantError(
-                    f"{self.contestant}: ranks {ranks} said nothing for {DEADLINE_S:.0f} s"
+                    f"{self.contestant}: ranks {ranks} said nothing for {DEADLINE_S:.0f} s\n"
+                    f"--- end of the log of rank {ranks[0]} ---\n"
+                    f"{_tail(self.workers[ranks[0]].seat.log)}"
                 )
             for connection in ready:
                 worker = waiting.pop(connection)

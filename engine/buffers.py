@@ -1,7 +1,7 @@
 """Flat storage: buffers that are lent and given back, and parameters that are views of one buffer.
 
-Fresh memory costs a page fault every 4 KiB the first time it is touched; on a CPU that is as dear as
-the copy itself. So transient buffers come from a pool and return to it.
+Fresh memory costs a page fault every 4 KiB the first time it is touched; on a CPU that is as dear
+as the copy itself. So transient buffers come from a pool and return to it.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,8 @@ class BufferPool:
             chosen = min(fitting, key=Tensor.numel)
             self._idle = [each for each in self._idle if each is not chosen]
         else:
-            # The next larger of the idle ones makes room for it: the pool grows in size, not in number.
+            # The next larger of the idle ones makes room for it: the pool grows in size, not in
+            # number.
             if self._idle:
                 largest = max(self._idle, key=Tensor.numel)
                 self._idle = [each for each in self._idle if each is not largest]
@@ -41,7 +42,7 @@ class BufferPool:
         """Take a lent tensor back; the borrower must not touch it again."""
         whole = torch.empty(0, dtype=torch.uint8, device=self._device)
         storage = tensor.untyped_storage()
-        whole.set_(storage, 0, (storage.nbytes(),))
+        whole.set_(storage, 0, (storage.nbytes(),))  # type: ignore[call-overload]
         self._idle.append(whole)
 
     def drop(self) -> None:

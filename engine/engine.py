@@ -1,7 +1,7 @@
 """A step, told in order: forward, backward, and at the boundary one update that all ranks agree on.
 
-The `Engine` only conducts. Where weights and gradients live is the stage's matter, how they are updated
-the update's, what is cast the precision's, how large the loss scale is the scaler's.
+The `Engine` only conducts. Where weights and gradients live is the stage's matter, how they are
+updated the update's, what is cast the precision's, how large the loss scale is the scaler's.
 """
 
 from collections.abc import Iterator
@@ -64,6 +64,7 @@ class Engine:
         self._losses: list[Tensor] = []
         self._backward_since_step = False
         self._synchronise = True
+        self._averaged = False
         self._scale_used: float | None = None
         self._applied = False
         self._gradient_norm = 0.0
@@ -81,18 +82,19 @@ class Engine:
     __call__ = forward
 
     def backward(self, loss: Tensor, *, retain_graph: bool = False) -> Tensor:
-        """Gradients of `loss`, scaled, and averaged over the ranks when the stage or boundary says so."""
+        """Gradients of `loss`, scaled; averaged over the ranks when the stage says so."""
         if self._update is None:
             raise UsageError("this engine has no optimizer, so there is nothing to train")
-        if not isinstance(loss, Tensor) or loss.numel() != 1:
-            got = f"shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else type(loss).__name__
+        if not _is_one_number(loss):
+            got = f"shape {tuple(loss.shape)}" if hasattr(loss, "shape") else type(loss).__name__
             raise UsageError(
-                f"rank {self.global_rank}: backward needs a loss of one number, got {got}; reduce it"
-                " first, with loss.mean() for example"
+                f"rank {self.global_rank}: backward needs a loss of one number, got {got};"
+                " reduce it first, with loss.mean() for example"
             )
         self._require_one_scale()
         accumulation = self.config.batch.accumulation_steps
-        # Stages 2 and 3 send each micro-batch to its owners: that is what lets them not hold gradients.
+        # Stages 2 and 3 send each micro-batch to its owners: that is what lets them not hold
+        # gradients.
         synchronise = self._synchronise and (
             self.config.zero.stage >= 2 or self.is_gradient_accumulation_boundary()
         )
@@ -104,10 +106,11 @@ class Engine:
             self._stage.end_backward()
         self._scale_used = self.loss_scaler.scale
         self._backward_since_step = True
+        self._averaged = synchronise
         return loss
 
     def step(self) -> None:
-        """End a micro-batch; at the accumulation boundary update the weights, or skip on overflow."""
+        """End a micro-batch; at the boundary update the weights, or skip on overflow."""
         if self._update is None:
             raise UsageError("this engine has no optimizer, so there is nothing to step")
         if not self._backward_since_step:
@@ -121,6 +124,13 @@ class Engine:
         self._applied = False
         if not boundary:
             return
+        if not self._averaged:
+            self._backward_since_step = True
+            self.micro_steps -= 1
+            raise UsageError(
+                f"rank {self.global_rank}: step {self.global_steps} would update with gradients"
+                " that stayed local; run the last backward before the boundary outside no_sync()"
+            )
         assert self._scale_used is not None, "a backward has happened"
         with self.clock.phase(Phase.OPTIMIZER):
             outcome = self._update.run(scale=self._scale_used)
@@ -139,7 +149,7 @@ class Engine:
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
-        """Gradients of backwards inside stay on their rank, whole in every stage, until one outside."""
+        """Gradients of backwards inside stay local, whole in every stage, until one outside."""
         before, self._synchronise = self._synchronise, False
         try:
             yield
@@ -317,8 +327,8 @@ class Engine:
     def _require_one_scale(self) -> None:
         if self._scale_used is not None and self._scale_used != self.loss_scaler.scale:
             raise UsageError(
-                f"the loss scale went from {self._scale_used:g} to {self.loss_scaler.scale:g} between"
-                " two backwards of one step; change it between steps only"
+                f"the loss scale went from {self._scale_used:g} to {self.loss_scaler.scale:g}"
+                " between two backwards of one step; change it between steps only"
             )
 
     def _say_where(self) -> None:
@@ -326,3 +336,7 @@ class Engine:
         self.collectives.now(
             f"in step {self.global_steps}, stage {self.config.zero.stage}, {Precision(precision)}"
         )
+
+
+def _is_one_number(thing: Any) -> bool:
+    return isinstance(thing, Tensor) and thing.numel() == 1

@@ -1,7 +1,7 @@
 """What the engine tells whoever listens: plain facts, no tensors, no files.
 
-The engine calls an `Observer` at four points only. The default does nothing; the recorder that turns
-facts into rows implements the same four methods.
+The engine calls an `Observer` at four points only. The default does nothing; the recorder that
+turns facts into rows implements the same four methods.
 """
 
 from collections.abc import Mapping
@@ -46,7 +46,7 @@ class BadTensor:
 
 @dataclass(frozen=True, kw_only=True)
 class OverflowFacts:
-    """Why a step was skipped: every offending tensor that was found, the first in model order first."""
+    """Why a step was skipped: the offending tensors, the first in model order first."""
 
     step: int
     loss_scale: float

@@ -3,8 +3,10 @@
 ProbeError
 ├── PeerLostError            a rank ended or died while another still needed it
 ├── OrderError               two ranks called different collectives at the same point
-├── ScaleStuckError          the loss overflows even at the smallest scale; names the first bad parameter
-└── OptimizerNotElementwiseError  the update of one element depends on others, so it cannot be sharded
+├── ScaleStuckError          the loss overflows even at the smallest scale; names the first bad
+parameter
+└── OptimizerNotElementwiseError  the update of one element depends on others, so it cannot be
+sharded
 """
 
 from probe.errors import ProbeError, UsageError
@@ -23,4 +25,4 @@ class ScaleStuckError(ProbeError):
 
 
 class OptimizerNotElementwiseError(UsageError):
-    """The update of one element depends on other elements, so a rank cannot update its slice alone."""
+    """The update of an element depends on others, so a rank cannot update its slice alone."""

@@ -1,4 +1,4 @@
-"""`initialize`: from a model and a configuration to an engine, with DeepSpeed's signature and result."""
+"""From a model and a configuration to an engine, with DeepSpeed's signature and result."""
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -17,6 +17,7 @@ from engine.config.load import Source, read_config
 from engine.config.policies import Config
 from engine.engine import Engine
 from engine.facts import Silence
+from engine.host_memory import keep_freed_memory
 from engine.loss_scale import LossScaler
 from engine.optimizers import build_optimizer
 from engine.partition import Member
@@ -51,8 +52,9 @@ def initialize(
 ) -> tuple[Engine, Optimizer | None, "TimedLoader | None", Any]:
     """Make a model train over all ranks.
 
-    Returns (engine, optimizer, dataloader, lr_scheduler) as DeepSpeed does. A process group is joined
-    if there is one, started from torchrun's environment otherwise, and is of one rank without either.
+    Returns (engine, optimizer, dataloader, lr_scheduler) as DeepSpeed does. A process group is
+    joined if there is one, started from torchrun's environment otherwise, and is of one rank
+    without either.
     """
     del dist_init_required
     if mpu is not None or mesh_param is not None:
@@ -62,6 +64,8 @@ def initialize(
     if model is None:
         raise UsageError("initialize needs a model: engine.initialize(model=..., config=...)")
     meeting = meet(port=distributed_port)
+    if meeting.device.type == "cpu":
+        keep_freed_memory()
     clock = PhaseClock()
     collectives = collectives_of(model)
     if collectives is None:
@@ -254,8 +258,8 @@ def _members(
     strangers = set(group_of) - {member.parameter for member in members}
     if strangers:
         raise UsageError(
-            f"the optimizer holds {len(strangers)} parameters that are not the model's; make it from"
-            " model.parameters() of the model that is passed to initialize"
+            f"the optimizer holds {len(strangers)} parameters that are not the model's; make it"
+            " from model.parameters() of the model that is passed to initialize"
         )
     return members
 

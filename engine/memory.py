@@ -1,9 +1,9 @@
 """The ledger of model states: what a rank holds, what the closed form says, and the names between.
 
-Mixed precision with Adam, P parameters, N ranks: stage 0 holds 2P + 2P + 12P bytes, stage 1 divides the
-12P by N, stage 2 the gradients too, stage 3 everything. fp32 training holds 4P + 4P + 8P instead. What
-is held beyond that has a name: padding to a multiple of N, parameters that stay resident, gradients that
-are accumulated in fp32, counters of the optimizer.
+Mixed precision with Adam, P parameters, N ranks: stage 0 holds 2P + 2P + 12P bytes, stage 1 divides
+the 12P by N, stage 2 the gradients too, stage 3 everything. fp32 training holds 4P + 4P + 8P
+instead. What is held beyond that has a name: padding to a multiple of N, parameters that stay
+resident, gradients that are accumulated in fp32, counters of the optimizer.
 """
 
 from collections.abc import Mapping, Sequence

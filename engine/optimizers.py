@@ -1,10 +1,10 @@
 """Which optimizers can be sharded, and those that a configuration asks for by name.
 
-A rank updates its slice of the weights without seeing the others. That is right when the update of an
-element depends on that element alone: Adam, SGD, Adagrad, Lion and most others. It is wrong where a
-tensor's norm (LAMB, LARS), its rows and columns (Adafactor, Shampoo, SOAP) or its singular vectors
-(Muon) enter; those are refused with the reason. An optimizer nobody has heard of is tried on a small
-matrix, whole and in two halves.
+A rank updates its slice of the weights without seeing the others. That is right when the update of
+an element depends on that element alone: Adam, SGD, Adagrad, Lion and most others. It is wrong
+where a tensor's norm (LAMB, LARS), its rows and columns (Adafactor, Shampoo, SOAP) or its singular
+vectors (Muon) enter; those are refused with the reason. An optimizer nobody has heard of is tried
+on a small matrix, whole and in two halves.
 """
 
 import copy
@@ -122,7 +122,7 @@ def require_elementwise(optimizer: Optimizer) -> None:
 
 
 def steps_in_parts(optimizer: Optimizer) -> bool:
-    """Whether several `step` calls, each with some of the gradients, are the same as one with all."""
+    """Whether several `step` calls, each with some gradients, equal one with all."""
     return type(optimizer) in _ELEMENTWISE or type(optimizer) is Lion
 
 

@@ -1,14 +1,15 @@
 """Who owns which elements.
 
-Parameters are laid side by side in buckets. Every bucket is padded to a multiple of the world size and
-rank r owns the r-th slice of every bucket; so a bucket is reduce-scattered and gathered without a copy,
-and the largest imbalance between ranks is less than one world of padding a bucket.
+Parameters are laid side by side in buckets. Every bucket is padded to a multiple of the world size
+and rank r owns the r-th slice of every bucket; so a bucket is reduce-scattered and gathered without
+a copy, and the largest imbalance between ranks is less than one world of padding a bucket.
 
     bucket, world 3   | weight 0 0 0 0 0 0 0 0 | bias 1 1 | pad |
     owners            | rank 0     | rank 1      | rank 2       |
 
-Inside a bucket parameters are ordered by their optimizer group, so that what a rank owns of one group
-is one contiguous span: the optimizer sees a handful of long flat tensors, however many parameters.
+Inside a bucket parameters are ordered by their optimizer group, so that what a rank owns of one
+group is one contiguous span: the optimizer sees a handful of long flat tensors, however many
+parameters.
 """
 
 from collections.abc import Iterable, Sequence
@@ -130,7 +131,7 @@ def lay_out(block: str, members: Iterable[Member], world: int) -> Layout:
 def plan_buckets(
     members: Sequence[Member], *, world: int, limit_elements: int, prefix: str = "bucket"
 ) -> list[Layout]:
-    """Cut the members, in model order, into buckets of at most `limit_elements` where that is possible."""
+    """Cut the members, in model order, into buckets of `limit_elements` where that is possible."""
     cuts: list[list[Member]] = []
     filled = 0
     for member in members:

@@ -44,7 +44,7 @@ def autocast(precision: Precision, device: torch.device) -> AbstractContextManag
 
 
 def cast_buffers(module: Module, precision: Precision, device: torch.device) -> None:
-    """Move buffers to the device; floating ones take the weights' type, as the model computes in it."""
+    """Move buffers to the device; floating ones take the type that the model computes in."""
     for owner in module.modules():
         for name, buffer in owner._buffers.items():
             if buffer is not None:

@@ -1,12 +1,13 @@
 """Gradients leave while backward still runs: bucketed reduction to the owner of each slice.
 
 As soon as autograd has accumulated a parameter's gradient, a hook moves it to its place in a flat
-bucket. When a bucket is complete, and all buckets before it have left, it is reduce-scattered; at most
-`IN_FLIGHT` are on their way at once. A parameter that took no part counts as zero and is remembered as
-unused. Buckets leave in one order on all ranks: the reverse of the model's at first, then the order in
-which they were complete on rank 0 in the first backward.
+bucket. When a bucket is complete, and all buckets before it have left, it is reduce-scattered; at
+most `IN_FLIGHT` are on their way at once. A parameter that took no part counts as zero and is
+remembered as unused. Buckets leave in one order on all ranks: the reverse of the model's at first,
+then the order in which they were complete on rank 0 in the first backward.
 """
 
+import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -15,8 +16,8 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
-from engine.collectives import BadValues, Collectives, Pending
-from engine.collectives.summation import kind_of
+from engine.collectives import Collectives, Pending
+from engine.collectives.summation import BadValues, kind_of
 from engine.facts import BadTensor
 from engine.partition import Layout, Slot
 from engine.tracing import PhaseClock
@@ -39,7 +40,7 @@ class ReductionRule:
     after: float
     """... and the sum by this; the product is 1 / world."""
     keep_local: bool
-    """Stage 1: every rank keeps whole gradients, and the average takes the place of its own slice."""
+    """Stage 1: ranks keep whole gradients, and the average replaces their own slice."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -57,6 +58,8 @@ class Bucket:
     """Members whose gradient came in this backward."""
     reduced: bool = False
     """`owned` holds an average already."""
+    square_sum: float | None = None
+    """Of `owned`, where the reduction told."""
 
 
 class Reducer:
@@ -88,7 +91,9 @@ class Reducer:
         for bucket in self.buckets:
             for slot in bucket.layout.slots:
                 parameter = slot.member.parameter
-                parameter.register_post_accumulate_grad_hook(self._hook(bucket, slot))
+                parameter.register_post_accumulate_grad_hook(  # type: ignore[no-untyped-call]
+                    self._hook(bucket, slot)
+                )
 
     def begin(self, *, synchronise: bool) -> None:
         """A backward starts; without `synchronise` gradients stay where they are."""
@@ -104,7 +109,8 @@ class Reducer:
         if not self._synchronise:
             return
         self._send_ready(all_of_them=True)
-        # A parameter that is used twice under reentrant checkpointing arrives again after its bucket left.
+        # A parameter that is used twice under reentrant checkpointing arrives again after its
+        # bucket left.
         for bucket in self._order:
             if bucket.filled:
                 self._send(bucket)
@@ -118,10 +124,18 @@ class Reducer:
         self.bad.clear()
         for bucket in self.buckets:
             bucket.reduced = False
+            bucket.square_sum = None
             bucket.filled.clear()
             if bucket.local is not None and not self._rule.keep_local:
                 self._collectives.pool.give(bucket.local)
                 bucket.local = None
+
+    @property
+    def square_sum(self) -> float | None:
+        """Of all that this rank owns; None where a bucket's is not known."""
+        sums = [bucket.square_sum for bucket in self.buckets]
+        known = [each for each in sums if each is not None]
+        return math.fsum(known) if len(known) == len(sums) and _all_finite(known) else None
 
     def held(self) -> dict[MemoryCategory, list[Tensor]]:
         """The gradients that are held now."""
@@ -226,13 +240,16 @@ class Reducer:
 
     def _receive(self) -> None:
         bucket, source, pending = self._in_flight.popleft()
-        self.bad += name_bad_tensors(bucket.layout, self._collectives.rank, pending.wait())
+        reduced = pending.wait()
+        bucket.square_sum = reduced.square_sum
+        self.bad += name_bad_tensors(bucket.layout, self._collectives.rank, reduced.bad)
         if source is not bucket.local:
             self._collectives.pool.give(source)
 
     def _reopen(self, bucket: Bucket) -> None:
-        # Stage 1 after a reduction, before another gradient of the same step: the slice of this rank is
-        # the average already. As world × average and zeros elsewhere it can be added to and sent again.
+        # Stage 1 after a reduction, before another gradient of the same step: the slice of this
+        # rank is the average already. As world × average and zeros elsewhere it can be added to and
+        # sent again.
         assert bucket.local is not None, "stage 1 keeps whole gradients"
         mean = bucket.owned.clone().mul_(self._collectives.world)
         bucket.local.zero_()
@@ -246,6 +263,10 @@ class Reducer:
         order = list(dict.fromkeys(completion)) + missing
         agreed = self._collectives.share(order, block="order of buckets")[0]
         self._order = [self.buckets[at] for at in agreed]
+
+
+def _all_finite(values: Sequence[float]) -> bool:
+    return all(map(math.isfinite, values))
 
 
 def name_bad_tensors(layout: Layout, rank: int, found: Sequence[BadValues]) -> list[BadTensor]:

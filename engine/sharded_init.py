@@ -1,9 +1,10 @@
 """Models larger than a rank's memory: parameters that are slices from the moment they are made.
 
-Inside `sharded_init()` a parameter is whole while it is being worked on and a slice soon after. Whatever
-touches it again (an initialiser, `.shape`, `.data`) makes it whole first, so any way of initialising
-works; the least recently touched ones are sliced when more than `open_elements` are whole. A model on
-the meta device works too: its modules are filled one by one when the engine shards them.
+Inside `sharded_init()` a parameter is whole while it is being worked on and a slice soon after.
+Whatever touches it again (an initialiser, `.shape`, `.data`) makes it whole first, so any way of
+initialising works; the least recently touched ones are sliced when more than `open_elements` are
+whole. A model on the meta device works too: its modules are filled one by one when the engine
+shards them.
 """
 
 from collections import OrderedDict

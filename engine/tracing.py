@@ -1,7 +1,7 @@
 """Where the wall time of a step goes: phases that nest, and still add up.
 
-A phase that opens inside another takes the time away from it, so the sum over phases is the wall time.
-The same words appear in `record_function`, hence in a profiler's trace.
+A phase that opens inside another takes the time away from it, so the sum over phases is the wall
+time. The same words appear in `record_function`, hence in a profiler's trace.
 """
 
 from collections.abc import Iterator

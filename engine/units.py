@@ -1,9 +1,9 @@
 """Which parameters are gathered together in stage 3: blocks, not layers.
 
-A gather that is too small costs its latency, one that is too large costs its memory. A unit is one of
-several like-named neighbours with an inside (a transformer block), or else the parameters that belong
-directly to one module. A block that holds more than a quarter of the model and is itself made of
-repeated blocks is opened: its inner blocks are the units.
+A gather that is too small costs its latency, one that is too large costs its memory. A unit is one
+of several like-named neighbours with an inside (a transformer block), or else the parameters that
+belong directly to one module. A block that holds more than a quarter of the model and is itself
+made of repeated blocks is opened: its inner blocks are the units.
 """
 
 from collections import Counter

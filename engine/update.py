@@ -5,7 +5,8 @@
     every rank   the same decision: skip, or gradient × (clip / scale) -> optimizer -> masters
 
 The norm is gathered in fp32 over short tiles and summed in fp64. Only when that is not finite is it
-looked at again element by element in fp64, so large finite gradients are never taken for an overflow.
+looked at again element by element in fp64, so large finite gradients are never taken for an
+overflow.
 """
 
 import math
@@ -29,7 +30,7 @@ from engine.segments import Segment
 from engine.stages import Stage
 
 NORM_TILE_ELEMENTS = 262_144
-PART_ELEMENTS = 4_194_304
+PART_ELEMENTS = 1_048_576
 MASK_BITS = 62
 
 
@@ -110,13 +111,16 @@ class Update:
 
     def _square_sum(self) -> tuple[float, bool]:
         """The sum of squares of this rank's gradients, and whether all of them are finite."""
+        known = self._stage.square_sum
+        if known is not None and math.isfinite(known):
+            return known, True
         dots: list[Tensor] = []
         widened: Tensor | None = None
         for segment in self._stage.segments:
             gradient = segment.gradient
             if gradient is None:
                 continue
-            for piece in gradient.split(NORM_TILE_ELEMENTS):
+            for piece in torch.split(gradient, NORM_TILE_ELEMENTS):
                 if piece.dtype != torch.float32:
                     if widened is None:
                         widened = torch.empty(
@@ -163,8 +167,10 @@ class Update:
                 )
 
     def _name_offenders(self) -> tuple[BadTensor, ...]:
-        own = list(self._stage.bad) or self._look_into_segments()
-        everyone = self._collectives.share_objects(own, block="bad gradients")
+        share = self._collectives.share_objects
+        everyone = share(list(self._stage.bad), block="bad gradients")
+        if not any(everyone):
+            everyone = share(self._look_into_segments(), block="bad sums of gradients")
         index_of = {member.name: member.index for member in self._trained}
         found = {bad for theirs in everyone for bad in theirs}
         return tuple(
@@ -268,8 +274,8 @@ class Update:
             for key, value in state.items()
         }
 
-    def _take_over(self, segment: Segment, whole_states: Mapping[Parameter, Any]) -> None:
-        """States that were there before sharding: a resumed optimizer's, or Adagrad's first sums."""
+    def _take_over(self, segment: Segment, whole_states: Mapping[Tensor, Any]) -> None:
+        """States from before sharding: a resumed optimizer's, or Adagrad's first sums."""
         states = [(span, whole_states.get(span.member.parameter, {})) for span in segment.spans]
         if not states[0][1]:
             return

@@ -97,8 +97,8 @@ class SlicedWeights(Weights):
 
     The whole always lives in the same storage, which shrinks to nothing on release: what autograd
     saved (a transposed weight, say) is a view of it and becomes valid when it is gathered again. In
-    between a parameter keeps its shape over a single NaN: its size can be asked for, what reads it sees
-    that nothing is there, and what writes to it is refused.
+    between a parameter keeps its shape over a single NaN: its size can be asked for, what reads it
+    sees that nothing is there, and what writes to it is refused.
     """
 
     def __init__(

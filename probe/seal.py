@@ -7,12 +7,12 @@ away that somebody might still mend.
 """
 
 import fcntl
-import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,9 +22,10 @@ from probe.read.columns import RANK, arrow_schema
 from probe.read.digest import digest
 from probe.read.inside import RefusedFileError
 from probe.read.loading import load_table
+from probe.read.notes import notes_of
 from probe.read.problem import Problem
 from probe.read.run import Run, load_run
-from probe.read.sealed import PROBLEMS_KEY, READING_ERRORS, SOURCES_KEY, read_sealed
+from probe.read.sealed import READING_ERRORS, read_sealed
 from probe.read.unsealed import load_rank_lines
 from probe.schema.layout import DAMAGED_SUFFIX, TABLES_DIR, TEMPORARY_SUFFIX, rank_dir
 from probe.schema.tables import TABLES, Table
@@ -73,14 +74,20 @@ def seal_run(
             f"{run.path} is {run.verdict.status} ({run.verdict.why}) and would stop recording; "
             "wait for its end, or seal it all the same with --force."
         )
+    if not _has_lines(run):
+        # Nothing to do, and nothing to begin: a folder of tables would stop a run that starts now.
+        return SealReport(tables=(), kept=())
     try:
         (run.path / TABLES_DIR).mkdir(exist_ok=True)
-        with _only_one(run.path / TABLES_DIR):
+        with _only_one(run.path / TABLES_DIR) as folder:
+            _remove_leftovers(run)
             sealed = []
             for table in TABLES:
                 if _uncovered_ranks(run, table):
                     on_table(table)
                     sealed.append(_write_table(run, table))
+            with suppress(OSError):  # Some network file systems cannot, and need not.
+                os.fsync(folder)
             kept = [name for table in TABLES for name in _remove_lines(run, table)]
     except OSError as error:
         raise ProbeError(
@@ -88,6 +95,21 @@ def seal_run(
             "and `probe seal` goes on where it stopped."
         ) from error
     return SealReport(tables=tuple(sealed), kept=tuple(kept))
+
+
+def _has_lines(run: Run) -> bool:
+    """Whether any rank has left lines that are not sealed, or a sealed run has some again."""
+    return any(
+        os.path.lexists(run.path / rank_dir(rank) / table.file_name)
+        for rank in run.ranks
+        for table in TABLES
+    )
+
+
+def _remove_leftovers(run: Run) -> None:
+    """Take away what a seal that was killed had begun to write."""
+    for path in (run.path / TABLES_DIR).glob(f"*{TEMPORARY_SUFFIX}"):
+        path.unlink()
 
 
 def _uncovered_ranks(run: Run, table: Table) -> list[int]:
@@ -116,17 +138,16 @@ def _write_table(run: Run, table: Table) -> SealedTable:
     """Write one table for all ranks, verify it, and put it in its place."""
     target = run.path / TABLES_DIR / table.sealed_name
     temporary = target.with_name(f"{target.name}.{os.getpid()}{TEMPORARY_SUFFIX}")
-    if target.exists() and not _sealed_bytes(run, table):
-        # Unreadable: the lines there are make a new one, the old bytes stay for a repair.
-        target.replace(target.with_name(target.name + DAMAGED_SUFFIX))
+    before = f"{TABLES_DIR}/{table.sealed_name}"
     rows = 0
     problems: list[Problem] = []
     sources: dict[int, int] = {}
     digests: list[bytes] = []
     try:
-        with _parquet_writer(temporary, arrow_schema(table)) as writer:
+        # Exclusively, so that no link that lies there leads out of the run.
+        with temporary.open("xb") as file, _parquet_writer(file, arrow_schema(table)) as writer:
             # One rank at a time, so that memory holds one rank at a time.
-            for rank in run.ranks:
+            for rank in sorted({*run.ranks, *_sealed_bytes(run, table)}):
                 loaded = load_table(run.path, table, ranks=[rank], limit_bytes=NO_LIMIT_BYTES)
                 for start in range(0, loaded.table.num_rows, ROWS_PER_GROUP):
                     group = loaded.table.slice(start, ROWS_PER_GROUP)
@@ -134,14 +155,17 @@ def _write_table(run: Run, table: Table) -> SealedTable:
                     digests.append(digest(group))
                 rows += loaded.table.num_rows
                 problems += loaded.problems
-                sources |= loaded.source_bytes
-            noted = [asdict(item) for item in dict.fromkeys(problems)]
-            writer.add_key_value_metadata(
-                {SOURCES_KEY: json.dumps(sources), PROBLEMS_KEY: json.dumps(noted)}
-            )
+                if rank in loaded.source_bytes:
+                    sources[rank] = loaded.source_bytes[rank]
+            noted = [item for item in dict.fromkeys(problems) if item.file != before]
+            writer.add_key_value_metadata(notes_of(sources, noted))
         _verify(temporary, digests)
         with temporary.open("rb") as written:
             os.fsync(written.fileno())
+        if len(noted) < len(set(problems)):
+            # Rows in the sealed file of before could not be read: the lines there are make a new
+            # one, and the old bytes stay for a repair.
+            _put_aside(target)
         temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)
@@ -153,12 +177,12 @@ def _write_table(run: Run, table: Table) -> SealedTable:
     )
 
 
-def _parquet_writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
+def _parquet_writer(file: BinaryIO, schema: pa.Schema) -> pq.ParquetWriter:
     """Words by dictionary, whole numbers by difference: what the columns of a run consist of."""
     words = [field.name for field in schema if field.type == pa.string()]
     numbers = [field.name for field in schema if field.type in (pa.int64(), pa.int32())]
     return pq.ParquetWriter(
-        path,
+        file,
         schema,
         compression="zstd",
         use_dictionary=words,
@@ -169,11 +193,12 @@ def _parquet_writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
 
 def _verify(written: Path, digests: Sequence[bytes]) -> None:
     """Read the file back and compare each row group with what was meant."""
-    file = pq.ParquetFile(written, page_checksum_verification=True)
-    groups = file.num_row_groups
-    if groups != len(digests) or any(
-        digest(file.read_row_group(group)) != digests[group] for group in range(groups)
-    ):
+    try:
+        file = pq.ParquetFile(written, page_checksum_verification=True)
+        found = [digest(file.read_row_group(group)) for group in range(file.num_row_groups)]
+    except READING_ERRORS:
+        found = []
+    if found != list(digests):
         raise ProbeError(
             f"{written} did not read back as it was written; the JSONL is untouched. "
             "The disk or the memory of this machine is failing."
@@ -191,26 +216,36 @@ def _remove_lines(run: Run, table: Table) -> list[str]:
         if rank in uncovered or path.is_symlink() or not path.is_file():
             continue
         if file in damaged:
-            path.replace(path.with_name(path.name + DAMAGED_SUFFIX))
-            kept.append(file + DAMAGED_SUFFIX)
+            kept.append(f"{rank_dir(rank)}/{_put_aside(path)}")
         else:
             path.unlink()
     return kept
 
 
+def _put_aside(path: Path) -> str:
+    """Rename a file to what says that it is damaged, beside those put aside before; its name."""
+    aside = path.with_name(path.name + DAMAGED_SUFFIX)
+    number = 2
+    while os.path.lexists(aside):
+        aside = path.with_name(f"{path.name}.{number}{DAMAGED_SUFFIX}")
+        number += 1
+    path.replace(aside)
+    return aside.name
+
+
 def _damaged_files(run: Run, table: Table) -> set[str]:
     """Files of which the sealed table notes that lines were no rows."""
     try:
-        found = read_sealed(run.path, table, columns=[], ranks=[], limit_bytes=NO_LIMIT_BYTES)
+        found = read_sealed(run.path, table, columns=[], ranks=None, limit_bytes=NO_LIMIT_BYTES)
     except (RefusedFileError, *READING_ERRORS):
         return set()
     return {item.file for item in found.problems if item.severity is Severity.ERROR}
 
 
 @contextmanager
-def _only_one(folder: Path) -> Iterator[None]:
-    """Keep a second seal of the same run out for as long as this one works."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+def _only_one(folder: Path) -> Iterator[int]:
+    """Keep a second seal of the same run out for as long as this one works in the folder."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -218,6 +253,6 @@ def _only_one(folder: Path) -> Iterator[None]:
             raise RunStateError(f"{folder.parent} is being sealed by another process.") from None
         except OSError:
             pass  # A file system without locks; the check before each removal still holds.
-        yield
+        yield descriptor
     finally:
         os.close(descriptor)

@@ -7,14 +7,14 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.model import Batch
-from benchmarks.setting import Setting
+from benchmarks.setting import DEVICE, Setting
 from probe.schema.vocabulary import Precision
 
 
 def grad_scaler(setting: Setting) -> torch.amp.GradScaler:
     """Return a scaler that works in fp16 and steps aside in every other precision."""
     return torch.amp.GradScaler(
-        setting.device,
+        DEVICE,
         init_scale=2.0**setting.initial_scale_power,
         growth_interval=setting.scale_window,
         enabled=setting.precision is Precision.FP16,
@@ -43,4 +43,4 @@ class AutocastContestant:
     def _casting(self) -> AbstractContextManager[object]:
         if self.setting.precision is Precision.FP32:
             return nullcontext()
-        return torch.autocast(self.setting.device, dtype=self.setting.compute_dtype)
+        return torch.autocast(DEVICE, dtype=self.setting.compute_dtype)

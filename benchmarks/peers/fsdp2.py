@@ -13,7 +13,7 @@ from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from benchmarks.model import GPT, Batch
 from benchmarks.peers.autocast import grad_scaler
 from benchmarks.peers.protocol import Contestant
-from benchmarks.setting import Setting
+from benchmarks.setting import DEVICE, Setting
 from probe.schema.vocabulary import Precision
 
 
@@ -37,7 +37,7 @@ class Fsdp2:
 
 def build(model: GPT, setting: Setting) -> Contestant:
     """Shard each block and then the rest; stage 2 keeps what forward gathered until backward."""
-    mesh = init_device_mesh(setting.device, (setting.ranks,))
+    mesh = init_device_mesh(DEVICE, (setting.ranks,))
     policy = (
         MixedPrecisionPolicy()
         if setting.precision is Precision.FP32

@@ -1,6 +1,7 @@
 """The only door to torch.distributed: every collective is named, counted and watched here.
 
-`start` meets the peers, `transports` move bytes, `summation` adds them up, `lookout` watches the waits.
+`start` meets the peers, `transports` move bytes, `summation` adds them up, `lookout` watches the
+waits.
 """
 
 import atexit
@@ -17,7 +18,7 @@ from torch import Tensor
 from engine.buffers import BufferPool
 from engine.collectives.lookout import STOPPED, Lookout
 from engine.collectives.start import Meeting, meet
-from engine.collectives.summation import BadValues
+from engine.collectives.summation import Reduced
 from engine.collectives.transports import (
     Arrival,
     LibraryCollectives,
@@ -30,7 +31,7 @@ from engine.tracing import PhaseClock
 from probe.errors import ProbeError
 from probe.schema.vocabulary import CollectiveOp, Phase
 
-__all__ = ["BadValues", "Collectives", "Meeting", "Pending", "Tally", "meet"]
+__all__ = ["Collectives", "Meeting", "Pending", "Reduced", "Tally", "meet"]
 
 
 @dataclass(kw_only=True)
@@ -53,7 +54,7 @@ class Collectives:
         self.observer = observer
         self.tallies: dict[tuple[Phase, CollectiveOp], Tally] = {}
         self.order = 0
-        """A running checksum of everything that was called: equal on all ranks, or they diverged."""
+        """A running checksum of all that was called: equal on all ranks, or they diverged."""
         self._device = meeting.device
         self.clock = clock
         self._sequence = 0
@@ -185,12 +186,12 @@ class Collectives:
             launched_ns=launched_ns,
         )
 
-    def _finish(self, pending: "Pending") -> list[BadValues]:
+    def _finish(self, pending: "Pending") -> Reduced:
         began_ns = monotonic_ns()
         if self._lookout is not None:
             self._lookout.waits()
         try:
-            bad = pending.arrival.wait()
+            result = pending.arrival.wait()
         except LostPeerSignal as lost:
             raise self._lost(lost) from lost
         finally:
@@ -213,7 +214,7 @@ class Collectives:
         tally.wire_bytes += facts.wire_bytes
         tally.exposed_ns += facts.exposed_ns
         self.observer.collective_done(facts)
-        return bad
+        return result
 
     def _lost(self, lost: LostPeerSignal) -> ProbeError:
         assert self._lookout is not None, "alone there is nobody to lose"
@@ -236,6 +237,6 @@ class Pending:
     wire_bytes: int
     launched_ns: int
 
-    def wait(self) -> list[BadValues]:
-        """Stand still until the result is in its place; what was bad in it, where that is known."""
+    def wait(self) -> Reduced:
+        """Stand still until the result is there; of a reduction, what there is to tell."""
         return self.owner._finish(self)

@@ -1,10 +1,10 @@
-"""Who keeps a rank waiting: the difference between a slow peer, a lost peer and a peer gone elsewhere.
+"""Who keeps a rank waiting: a slow peer, a lost one, or one that went elsewhere.
 
-Waiting costs nothing extra. Only when a wait lasts longer than `PATIENCE_S` does this rank write to the
-rendezvous store what it called lately, and read what its stuck peers wrote. Two ranks that called
-different collectives as their n-th prove that they will never meet; a rank that left its last words
-(finished, failed) will not come either. Then the group is closed, the wait ends and the error says which
-rank and what, in seconds instead of after half an hour.
+Waiting costs nothing extra. Only when a wait lasts longer than `PATIENCE_S` does this rank write to
+the rendezvous store what it called lately, and read what its stuck peers wrote. Two ranks that
+called different collectives as their n-th prove that they will never meet; a rank that left its
+last words (finished, failed) will not come either. Then the group is closed, the wait ends and the
+error says which rank and what, in seconds instead of after half an hour.
 """
 
 import json
@@ -90,7 +90,7 @@ class Lookout:
         sys.excepthook = self._previous_excepthook
 
     def explain(self, error: RuntimeError, suspect: int | None) -> ProbeError:
-        """What a failed wait means: the verdict already reached, or what the lost peer said last."""
+        """What a failed wait means: the verdict reached, or what the lost peer said last."""
         if self._verdict is not None:
             return self._verdict
         deadline = monotonic() + LAST_WORDS_WITHIN_S
@@ -113,7 +113,7 @@ class Lookout:
             try:
                 self._verdict = self._judge()
             except (RuntimeError, OSError):
-                continue  # Without the store nothing can be proved; the transport's own timeout remains.
+                continue  # Nothing can be proved without the store; a timeout remains.
             if self._verdict is not None:
                 self._break_off()
 
@@ -131,14 +131,14 @@ class Lookout:
                         return OrderError(
                             f"the ranks went different ways: as collective number {sequence},"
                             f" rank {self._rank} called {calls[sequence]} ({self.activity}) and"
-                            f" rank {peer} called {theirs} ({post['activity']}). Every rank must run"
-                            " the same blocks in the same order, equally often."
+                            f" rank {peer} called {theirs} ({post['activity']}). Every rank must"
+                            " run the same blocks in the same order, equally often."
                         )
         heard = self._last_words()
         return self._pass_on(heard) if heard else None
 
     def _pass_on(self, heard: dict[int, str]) -> ProbeError:
-        """The error of a rank whose peers left last words; those that were only told so come last."""
+        """The error of a rank whose peers left last words; hearsay counts least."""
         first = {rank: words for rank, words in heard.items() if not words.startswith(STOPPED)}
         said = "; ".join(f"rank {rank} {words}" for rank, words in sorted((first or heard).items()))
         if not first:

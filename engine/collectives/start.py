@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import torch
 import torch.distributed as dist
-
+from torch._C._distributed_c10d import HashStore, PrefixStore, Store
 
 _MEETINGS = itertools.count()
 
@@ -20,7 +20,7 @@ class Meeting:
     """Where this process stands among its peers."""
 
     group: dist.ProcessGroup
-    store: dist.Store
+    store: Store
     device: torch.device
     local_rank: int
     backend: str
@@ -40,7 +40,8 @@ def meet(*, port: int | None = None) -> Meeting:
         return Meeting(
             group=group, store=_store(), device=device, local_rank=local_rank, backend="nccl"
         )
-    # A group of our own: a user's collectives on the default group never meet the engine's messages.
+    # A group of our own: a user's collectives on the default group never meet the engine's
+    # messages.
     private = dist.new_group(backend="gloo")
     return Meeting(
         group=private, store=_store(), device=device, local_rank=local_rank, backend="gloo"
@@ -56,15 +57,13 @@ def _start(local_rank: int, port: int | None) -> None:
         os.environ.setdefault("MASTER_PORT", str(port or 29500))
         dist.init_process_group(backend, init_method="env://")
     else:
-        dist.init_process_group(backend, store=dist.HashStore(), rank=0, world_size=1)
+        dist.init_process_group(backend, store=HashStore(), rank=0, world_size=1)
     atexit.register(_end)
 
 
-def _store() -> dist.Store:
+def _store() -> Store:
     # One namespace a meeting: last words of an earlier engine are not those of a later one.
-    return dist.PrefixStore(
-        f"engine.{next(_MEETINGS)}", dist.distributed_c10d._get_default_store()
-    )
+    return PrefixStore(f"engine.{next(_MEETINGS)}", dist.distributed_c10d._get_default_store())
 
 
 def _end() -> None:

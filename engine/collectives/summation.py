@@ -1,8 +1,9 @@
-"""The arithmetic of a reduction: the mean of what the ranks contributed, and who brought a bad value.
+"""The arithmetic of a reduction: the mean of all contributions, and who brought a bad value.
 
-Contributions are added in fp32 and in the order of ranks, whatever their own type: rounded once at the
-end, and the same on every run. The work goes tile by tile, so that a tile is still in the cache when it
-is checked for values that are no numbers; the origin of one is only looked for once there is one.
+Contributions are added in fp32 and in the order of ranks, whatever their own type: rounded once at
+the end, and the same on every run. The work goes tile by tile, so that a tile is still in the cache
+when it is squared, which also tells whether a value is no number; the origin of one is only looked
+for then.
 """
 
 from collections.abc import Sequence
@@ -17,6 +18,16 @@ TILE_ELEMENTS = 65_536
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class Reduced:
+    """What there is to tell about a slice that was just averaged."""
+
+    square_sum: float | None
+    """Of the slice as it is now, before rounding; None where it was not computed on the way."""
+    bad: Sequence["BadValues"] = ()
+    """Who brought values that are no numbers, where that is known."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class BadValues:
     """What one rank contributed to a slice, where values that are no numbers are marked."""
 
@@ -25,15 +36,16 @@ class BadValues:
     bad: Tensor
 
 
-def mean_into(out: Tensor, contributions: Sequence[Tensor], *, factor: float, add: bool) -> bool:
-    """out = factor × sum of contributions (+ out); False when the result holds a value that is no number.
+def mean_into(out: Tensor, contributions: Sequence[Tensor], *, factor: float, add: bool) -> float:
+    """out = factor × sum of contributions (+ out); returns the sum of squares, before rounding.
 
-    `out` may be one of the contributions.
+    That is not finite when the result holds a value that is no number, or very large ones. `out`
+    may be one of the contributions.
     """
     tile = min(TILE_ELEMENTS, out.numel())
     total = torch.empty(tile, dtype=torch.float32, device=out.device)
     widened = torch.empty_like(total)
-    checks = []
+    squares = []
     for start in range(0, out.numel(), TILE_ELEMENTS):
         stop = min(start + TILE_ELEMENTS, out.numel())
         into, temporary = total[: stop - start], widened[: stop - start]
@@ -45,9 +57,9 @@ def mean_into(out: Tensor, contributions: Sequence[Tensor], *, factor: float, ad
             into.mul_(factor)
         if add:
             into.add_(temporary.copy_(out[start:stop]))
-        checks.append(into.sum())
+        squares.append(torch.dot(into, into))
         out[start:stop].copy_(into)
-    return bool(torch.stack(checks).sum().isfinite()) if checks else True
+    return float(torch.stack(squares).double().sum()) if squares else 0.0
 
 
 def find_bad_values(
@@ -55,8 +67,8 @@ def find_bad_values(
 ) -> list[BadValues]:
     """For each rank that brought values that are no numbers: which.
 
-    `overwritten` is the rank whose contribution the mean has replaced: it is to blame for what is bad in
-    the mean and in nobody else's contribution.
+    `overwritten` is the rank whose contribution the mean has replaced: it is to blame for what is
+    bad in the mean and in nobody else's contribution.
     """
     found = []
     unexplained = ~mean.isfinite()

@@ -7,6 +7,7 @@ sequence number and its purpose, so messages of two different collectives can ne
 each other: ranks that disagree wait, and the lookout tells them apart.
 """
 
+import math
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -17,14 +18,17 @@ import torch.distributed as dist
 from torch import Tensor
 
 from engine.buffers import BufferPool
-from engine.collectives.summation import BadValues, find_bad_values, mean_into
+from engine.collectives.summation import BadValues, Reduced, find_bad_values, mean_into
+
+_NEVER_SENT = 2**31 - 1
+_NOTHING = Reduced(square_sum=None)
 
 
 class Arrival(Protocol):
     """Something that is on its way."""
 
-    def wait(self) -> list[BadValues]:
-        """Stand still until the result is in place; what was bad in a reduction, where known."""
+    def wait(self) -> Reduced:
+        """Stand still until the result is in place; of a reduction, what there is to tell of it."""
 
 
 class Transport(Protocol):
@@ -64,14 +68,14 @@ class _Messages:
     held: list[Tensor] = field(default_factory=list)
     """What the sockets read from and write to stays alive until they are done."""
 
-    def wait(self) -> list[BadValues]:
+    def wait(self) -> Reduced:
         for peer, work in self.works:
             try:
                 work.wait()
             except RuntimeError as error:
                 raise LostPeerSignal(peer, error) from error
         self.held.clear()
-        return []
+        return _NOTHING
 
 
 @dataclass(kw_only=True)
@@ -87,21 +91,18 @@ class _Contributions:
     add: bool
     pool: BufferPool
 
-    def wait(self) -> list[BadValues]:
+    def wait(self) -> Reduced:
         self.messages.wait()
-        peers = list(self.inbox.split(self.out.numel())) if self.inbox.numel() else []
+        peers = list(torch.split(self.inbox, self.out.numel())) if self.inbox.numel() else []
         contributions = [*peers[: self.rank], self.own, *peers[self.rank :]]
         in_place = self.out.data_ptr() == self.own.data_ptr()
-        healthy = mean_into(self.out, contributions, factor=self.factor, add=self.add)
-        bad = (
-            []
-            if healthy
-            else find_bad_values(
-                contributions, mean=self.out, overwritten=self.rank if in_place else None
-            )
-        )
+        squares = mean_into(self.out, contributions, factor=self.factor, add=self.add)
+        bad: list[BadValues] = []
+        if not math.isfinite(squares):
+            overwritten = self.rank if in_place else None
+            bad = find_bad_values(contributions, mean=self.out, overwritten=overwritten)
         self.pool.give(self.inbox)
-        return bad
+        return Reduced(square_sum=squares, bad=bad)
 
 
 class PeerToPeer:
@@ -126,7 +127,7 @@ class PeerToPeer:
     def reduce_scatter_mean(
         self, source: Tensor, out: Tensor, *, factor: float, add: bool, tag: int
     ) -> Arrival:
-        """Send each peer its slice, receive the contributions to the own one, add them up in fp32."""
+        """Send each peer its slice, receive what they contribute to the own one, add in fp32."""
         slices = source.view(self._world, -1)
         shard = slices.shape[1]
         inbox = self._pool.take(shard * len(self._peers), source.dtype)
@@ -161,7 +162,7 @@ class PeerToPeer:
         return total_bytes * len(self._peers) // self._world
 
     def break_off(self) -> None:
-        """A receive that times out at once is gloo's way to close a group, and it ends every other wait."""
+        """A receive that times out at once is gloo's way to close a group; all waits end."""
         nothing = torch.empty(1)
         for peer in self._peers:
             with suppress(RuntimeError):
@@ -187,7 +188,7 @@ class PeerToPeer:
 
 
 @dataclass(kw_only=True)
-class _Reduced:
+class _LibraryReduced:
     """A library's reduce-scatter whose result is still to be put in its place."""
 
     work: dist.Work | None
@@ -197,7 +198,7 @@ class _Reduced:
     add: bool
     pool: BufferPool
 
-    def wait(self) -> list[BadValues]:
+    def wait(self) -> Reduced:
         if self.work is not None:
             self.work.wait()
         if self.add:
@@ -205,7 +206,7 @@ class _Reduced:
         else:
             self.out.copy_(self.result)
         self.pool.give(self.result)
-        return []  # Who brought a bad value is not knowable from the sum; the parameter is.
+        return _NOTHING  # Who brought a bad value is not knowable from the sum; the parameter is.
 
 
 class LibraryCollectives:
@@ -229,10 +230,13 @@ class LibraryCollectives:
         """`reduce_scatter_tensor`, then the factor."""
         del tag
         result = self._pool.take(out.numel(), source.dtype)
-        # The factor comes first when it shrinks: a sum of fp16 numbers must not overflow on its way.
+        # The factor comes first when it shrinks: a sum of fp16 numbers must not overflow on its
+        # way.
         source.mul_(factor)
         work = dist.reduce_scatter_tensor(result, source, group=self._group, async_op=True)
-        return _Reduced(work=work, result=result, out=out, add=add, pool=self._pool, source=source)
+        return _LibraryReduced(
+            work=work, result=result, out=out, add=add, pool=self._pool, source=source
+        )
 
     def broadcast(self, tensor: Tensor, source: int, tag: int) -> Arrival:
         """`broadcast`."""
@@ -248,6 +252,3 @@ class LibraryCollectives:
 
     def break_off(self) -> None:
         """The library's own watchdog ends its waits."""
-
-
-_NEVER_SENT = 2**31 - 1

@@ -108,14 +108,15 @@ class Stage(ABC):
     def bad(self) -> list[BadTensor]:
         """Gradients that came with values that are no numbers, as this rank's slice shows."""
 
+    @property
+    def square_sum(self) -> float | None:
+        """The sum of squares of the segments' gradients, where it came free with the reduction."""
+        return None
+
     @abstractmethod
     def whole_weights(self, *, masters: bool) -> Iterator[tuple[Parameter, Tensor]]:
-        """Every parameter with its whole value, block by block; valid until the next. All ranks ask."""
+        """Every parameter with its whole value, valid until the next. All ranks ask."""
 
     @abstractmethod
     def held(self) -> Mapping[MemoryCategory, Sequence[Tensor]]:
         """The tensors of the model states that this rank holds, for the ledger."""
-
-    def begin_forward(self) -> None:
-        """A forward starts."""
-        return

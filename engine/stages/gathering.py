@@ -1,9 +1,9 @@
-"""When the units of stage 3 are whole: gathered on need, the next one fetched ahead, released after use.
+"""When the units of stage 3 are whole: gathered on need, the next one early, released after use.
 
-Each pass is recorded as it happens and the next pass of its kind is expected to go the same way. Where
-it does, the unit that comes next is fetched ahead; where it leaves the recorded way it is followed from
-the next place they agree, at worst without fetching ahead. What is expected decides only what comes
-early, never what is right.
+Each pass is recorded as it happens and the next pass of its kind is expected to go the same way.
+Where it does, the unit that comes next is fetched ahead; where it leaves the recorded way it is
+followed from the next place they agree, at worst without fetching ahead. What is expected decides
+only what comes early, never what is right.
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ class Pass(Enum):
 
 @dataclass(kw_only=True, eq=False)
 class Unit:
-    """Parameters that are gathered and released together: those that are trained, those that are not."""
+    """Parameters that are gathered and released together, trained ones and frozen ones."""
 
     name: str
     trained: SlicedWeights | None
@@ -116,9 +116,9 @@ class Gatherer:
     def watching_saved_tensors(self, current: Callable[[], Pass]) -> saved_tensors_hooks:
         """While this is entered, a weight that autograd saves is gathered again when it is used.
 
-        It needs no knowledge of what a module returns: whatever path backward takes, the first use of a
-        weight brings its unit. Inside activation checkpointing the checkpoint's own hooks apply; there
-        forward runs again, which gathers too.
+        It needs no knowledge of what a module returns: whatever path backward takes, the first use
+        of a weight brings its unit. Inside activation checkpointing the checkpoint's own hooks
+        apply; there forward runs again, which gathers too.
         """
 
         def pack(tensor: Tensor) -> Any:
@@ -141,7 +141,7 @@ class Gatherer:
         return list(self._live)
 
     def _expect_after(self, unit: Unit, direction: Pass) -> Unit | None:
-        """Note that a unit is used now; which one comes next if this pass goes like the last one."""
+        """Note that a unit is used; which one comes next if this pass goes like the last."""
         seen, expected = self._seen[direction], self._expected[direction]
         if not seen or seen[-1] is not unit:
             seen.append(unit)

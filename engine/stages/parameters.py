@@ -118,6 +118,10 @@ class SlicedParameters(Stage):
     def bad(self) -> list[BadTensor]:
         return self._reducer.bad
 
+    @property
+    def square_sum(self) -> float | None:
+        return self._reducer.square_sum
+
     def whole_weights(self, *, masters: bool) -> Iterator[tuple[Parameter, Tensor]]:
         for weights in self._resident:
             yield from weights.pieces(weights.flat, masters=masters)
@@ -143,24 +147,24 @@ class SlicedParameters(Stage):
 
     def _make_resident(self, members: Sequence[Member]) -> list[WholeWeights]:
         setting = self._setting
-        weights = []
+        weights: list[WholeWeights] = []
         for trained, prefix in ((True, "resident"), (False, "frozen resident")):
-            some = [member for member in members if (member.group is not None) == trained]
-            for layout in plan_buckets(
-                some,
+            layouts = plan_buckets(
+                [member for member in members if (member.group is not None) == trained],
                 world=setting.collectives.world,
                 limit_elements=setting.bucket_elements,
                 prefix=prefix,
-            ):
-                weights.append(
-                    WholeWeights(
-                        layout,
-                        dtype=setting.dtype,
-                        collectives=setting.collectives,
-                        device=setting.device,
-                        trained=trained,
-                    )
+            )
+            weights += [
+                WholeWeights(
+                    layout,
+                    dtype=setting.dtype,
+                    collectives=setting.collectives,
+                    device=setting.device,
+                    trained=trained,
                 )
+                for layout in layouts
+            ]
         return weights
 
     def _make_unit(self, plan: UnitPlan, members: Sequence[Member]) -> Unit | None:
@@ -206,10 +210,13 @@ class SlicedParameters(Stage):
             if with_frozen and torch.is_grad_enabled():
                 for tensor in _tensors_in((args, kwargs)):
                     if tensor.requires_grad:
-                        tensor.register_hook(self._inputs_done(with_frozen))
+                        tensor.register_hook(  # type: ignore[no-untyped-call]
+                            self._inputs_done(with_frozen)
+                        )
 
         def ends(*_: Any) -> None:
-            # Forward runs again inside backward when activations are checkpointed: backward follows.
+            # Forward runs again inside backward when activations are checkpointed: backward
+            # follows.
             if not self._in_backward:
                 for unit in units:
                     if unit.users == 1:
@@ -256,7 +263,7 @@ class SlicedParameters(Stage):
             self._gatherer.release(unit)
 
     def _watch_attributes(self) -> None:
-        """A weight that another module reads directly (`self.embedding.weight`) is gathered as well."""
+        """A weight that another module reads (`self.embedding.weight`) is gathered as well."""
         for module in self._root.modules():
             if any(parameter in self._unit_of for parameter in module._parameters.values()):
                 module._parameters = _Watched(module._parameters, self._touched)

@@ -1,7 +1,7 @@
 """Stage 0: every rank holds everything. Written for reading: it is the explanation of the others.
 
-Gradients are ordinary `p.grad`; after backward they are flattened, averaged over the ranks, and every
-rank makes the same update of the same fp32 masters.
+Gradients are ordinary `p.grad`; after backward they are flattened, averaged over the ranks, and
+every rank makes the same update of the same fp32 masters.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -43,10 +43,11 @@ class Replica(Stage):
         self.segments = [
             self._segment(layout, at) for layout in self._layouts for at in range(len(layout.slots))
         ]
-        self._segment_of = {segment.spans[0].member.parameter: segment for segment in self.segments}
         if self._rule.local_dtype != setting.dtype:
             for member in setting.trained:
-                member.parameter.register_post_accumulate_grad_hook(self._accumulate)
+                member.parameter.register_post_accumulate_grad_hook(  # type: ignore[no-untyped-call]
+                    self._accumulate
+                )
 
     def begin_backward(self, *, synchronise: bool) -> None:
         self._synchronise = synchronise
@@ -145,14 +146,19 @@ class Replica(Stage):
             flat.mul_(rule.before)
         owned = flat[layout.owned(rank)]
         with self._setting.clock.phase(Phase.REDUCE_WAIT):
-            found = self._collectives.reduce_scatter_mean(
+            reduced = self._collectives.reduce_scatter_mean(
                 flat, owned, factor=rule.after, add=False, block=layout.block
             ).wait()
             self._collectives.all_gather(flat, owned, block=layout.block).wait()
-        self._bad += name_bad_tensors(layout, rank, found)
+        self._bad += name_bad_tensors(layout, rank, reduced.bad)
         average = flat.to(rule.owned_dtype)
-        for slot in layout.slots:
-            segment = self._segment_of[slot.member.parameter]
-            piece = average[slot.start : slot.stop]
+        start_of = {slot.member.index: slot.start for slot in layout.slots}
+        # The update may have cut segments, so each says itself which part of its parameter it is.
+        for segment in self.segments:
+            (span,) = segment.spans
+            if span.member.index not in start_of:
+                continue
+            start = start_of[span.member.index] + span.offset
+            piece = average[start : start + segment.elements]
             # A second backward before the step adds to the average of the first.
             segment.gradient = piece if segment.gradient is None else segment.gradient.add_(piece)

@@ -1,11 +1,11 @@
-"""Stages 1 and 2: whole weights on every rank, sliced optimizer states; in stage 2 sliced gradients.
+"""Stages 1 and 2: whole weights on every rank, sliced optimizer states, in 2 sliced gradients.
 
     backward   gradients -> bucket -> reduce-scatter -> the owner's slice of the average
     step       the owner updates its slice of the fp32 masters, and of the 16-bit weights
     publish    all-gather of the weights, in place
 
-The one difference: stage 1 keeps each rank's whole gradients in flat storage and averages its own slice
-in place there; stage 2 holds a whole bucket only while it fills and is on its way.
+The one difference: stage 1 keeps each rank's whole gradients in flat storage and averages its own
+slice in place there; stage 2 holds a whole bucket only while it fills and is on its way.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -85,6 +85,10 @@ class SlicedStates(Stage):
     @property
     def bad(self) -> list[BadTensor]:
         return self._reducer.bad
+
+    @property
+    def square_sum(self) -> float | None:
+        return self._reducer.square_sum
 
     def whole_weights(self, *, masters: bool) -> Iterator[tuple[Parameter, Tensor]]:
         for weights in (*self._weights, *self._frozen):

@@ -236,12 +236,15 @@ def _caveats(
                 many = f"{run.problems:,} problem{'s' if run.problems > 1 else ''}"
                 sentences.append(f"{label} has {many} in its files; `probe doctor` tells which.")
             if run.counted.recorded and len(run.counted) < LEAST_STEPS:
-                sentences.append(f"Only {len(run.counted)} steps of {label} count.")
+                count = len(run.counted)
+                steps = "1 step" if count == 1 else f"{count} steps"
+                verb = "counts" if count == 1 else "count"
+                sentences.append(f"Only {steps} of {label} {verb}.")
             if run.step_time and run.step_time.noise > NOISY:
                 stray = format_percent(run.step_time.noise)
                 sentences.append(
-                    f"Half of the steps of {label} stray by more than {stray}: the machine had "
-                    "other work."
+                    f"Half of the steps of {label} stray by more than {stray}: the machine may "
+                    "have had other work."
                 )
             if run.counted.repeated:
                 sentences.append(

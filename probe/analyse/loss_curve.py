@@ -67,9 +67,10 @@ def loss_curve(steps: pa.Table) -> LossCurve:
     )
 
 
-def final_loss(curve: LossCurve) -> float | None:
-    """Mean over the last applied steps; None if no applied step has a loss."""
-    applied = curve.loss[curve.applied]
+def final_loss(curve: LossCurve, *, last_step: int | None = None) -> float | None:
+    """Mean over the last applied steps, up to a step if asked; None if none of them has a loss."""
+    counts = curve.applied if last_step is None else curve.applied & (curve.step <= last_step)
+    applied = curve.loss[counts]
     if not len(applied):
         return None
     steps = min(MOST_FINAL_STEPS, max(1, int(len(applied) * FINAL_SHARE)))

@@ -15,6 +15,7 @@ from enum import StrEnum
 import numpy as np
 
 from probe.analyse.change import MATERIAL, Change, Direction, compare_medians
+from probe.analyse.loss_curve import final_loss
 from probe.analyse.measured_run import MeasuredRun
 from probe.analyse.median import MedianEstimate
 
@@ -68,7 +69,8 @@ class MeasureChange:
     name: str
     unit: MeasureUnit
     of: str
-    """What exactly was measured: tokens, the allocator's peak; empty where the name says it."""
+    """What exactly was measured: tokens, the allocator's peak, up to which step; empty where the
+    name says it."""
     first: float | None
     second: float | None
     relative: float | None
@@ -106,7 +108,7 @@ def compare_measures(
         _counted("wire_bytes", sides, _wire_bytes, unit=MeasureUnit.BYTES),
         _counted("skipped", sides, lambda run: run.skipped_steps, unit=MeasureUnit.COUNT),
         _counted("loss_scale", sides, lambda run: run.last_scale, good_if_less=None),
-        _counted("final_loss", sides, lambda run: run.final_loss),
+        _final_loss(sides),
     ]
     names = {name: None for side in sides for run in side for name in run.metrics}
     found += [_metric(name, sides) for name in names]
@@ -236,6 +238,18 @@ def _counted(
         second_effective=None,
         verdict=verdict,
         outcome=_outcome(verdict, good_if_less=good_if_less),
+    )
+
+
+def _final_loss(sides: Sides) -> MeasureChange:
+    """Where runs differ in length, the loss at the end of the shortest: later is not worse."""
+    ends = {int(run.losses.step[-1]) for side in sides for run in side if len(run.losses.step)}
+    last_step = min(ends, default=None)
+    return _counted(
+        "final_loss",
+        sides,
+        lambda run: final_loss(run.losses, last_step=last_step),
+        of=f"to step {last_step}" if len(ends) > 1 else "",
     )
 
 

@@ -12,13 +12,12 @@ from probe.analyse.loss_curve import LossCurve, final_loss, loss_curve
 from probe.analyse.median import MedianEstimate, estimate_median
 from probe.analyse.memory import LEDGER, MemoryUse, memory_use
 from probe.analyse.memory_theory import Beside, memory_beside_theory
-from probe.analyse.operator_shifts import TracedTime, read_traced_time
+from probe.analyse.operator_shifts import TracedTime
 from probe.analyse.setup import Setup, setup_of
 from probe.analyse.steps import COUNTING_COLUMNS, CountedSteps, counted_steps, last_attempts
-from probe.read.run import Run
 from probe.schema.documents import Manifest
 from probe.schema.tables import COMM, MEMORY, METRICS, STEPS, Table
-from probe.schema.vocabulary import Phase, RunStatus, Severity
+from probe.schema.vocabulary import Phase, RunStatus
 
 COLUMNS: Mapping[Table, tuple[str, ...]] = {
     STEPS: (*COUNTING_COLUMNS, "loss", "loss_scale_next"),
@@ -73,22 +72,6 @@ class MeasuredRun:
     traced: TracedTime | None
     problems: int
     """Errors and warnings that the run and the tables read for this have."""
-
-
-def read_run(run: Run) -> MeasuredRun:
-    """Read and measure a run."""
-    loaded = {table: run.table(table, columns=columns) for table, columns in COLUMNS.items()}
-    found = {*run.problems, *(problem for item in loaded.values() for problem in item.problems)}
-    return measure_run(
-        {table: item.table for table, item in loaded.items()},
-        name=run.name,
-        path=str(run.path),
-        status=run.verdict.status,
-        manifest=run.manifest,
-        engine=next((header.engine for header in run.headers.values()), ""),
-        traced=read_traced_time(run.path),
-        problems=sum(item.severity is not Severity.INFO for item in found),
-    )
 
 
 def measure_run(

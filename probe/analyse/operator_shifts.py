@@ -1,17 +1,16 @@
 """Operators side by side, for runs that both have a trace: where a step spends more or less.
 
-Of each run the first profiled window of its lowest rank is taken. Kernels are compared where both
+Kernels are compared where both
 traces have a device, else operators by their own time. Figures are a step of the window.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from probe.analyse.trace.kernels import kernel_table
 from probe.analyse.trace.operators import operator_table
 from probe.analyse.trace.steps import find_steps
-from probe.read.run_traces import find_traces, load_trace
+from probe.read.trace import Trace
 
 MOST_SHIFTS = 10
 
@@ -41,21 +40,17 @@ class OperatorShift:
         return self.second_ns - self.first_ns
 
 
-def read_traced_time(root: Path) -> TracedTime | None:
-    """The operators of a run's first window; None without a trace that has events."""
-    for file in find_traces(root):
-        trace = load_trace(root, file)
-        if not len(trace.events):
-            continue
-        steps = max(1, len(find_steps(trace).steps))
-        kernels = {
+def traced_time(trace: Trace) -> TracedTime:
+    """The operators and kernels of a window, a step."""
+    steps = max(1, len(find_steps(trace).steps))
+    return TracedTime(
+        kernels={
             row.name: (row.calls / steps, row.total_ns / steps) for row in kernel_table(trace)
-        }
-        operators = {
+        },
+        operators={
             row.name: (row.calls / steps, row.own_ns / steps) for row in operator_table(trace)
-        }
-        return TracedTime(kernels=kernels, operators=operators)
-    return None
+        },
+    )
 
 
 def operator_shifts(

@@ -72,17 +72,17 @@ def command(
     as_markdown: bool,
     as_json: bool,
 ) -> None:
-    """Compare runs: what differs, what may be said of it, and where it comes from.
+    """Tell what differs between runs, whether it is real, and why.
 
     The first run is the one that all others are held against. With several starts of the same
-    program on a side, put -- between the sides; then the run is the unit, and what runs do by
-    themselves is known.
+    program on a side, put -- between the sides (A1 A2 A3 -- B1 B2 B3); then the run is the unit,
+    and what runs do by themselves is known.
 
     Speed is judged by an interval: slower only if all of it lies beyond the band of what matters,
     same only if all of it lies within. Bytes, skips and losses are compared as they stand.
 
     \b
-    Example: probe compare base1 base2 base3 -- new1 new2 new3 --fail-if 'step_time>+5%'
+    Example: probe compare base again --fail-if 'step_time>+5%,skipped>0'
     """
     sides = split_sides(runs)
     if as_markdown and as_json:
@@ -90,7 +90,7 @@ def command(
     from probe.analyse.comparison import compare_runs
     from probe.analyse.conditions import parse_conditions
     from probe.analyse.gate import judge
-    from probe.analyse.measured_run import read_run
+    from probe.commands.measuring import read_run
     from probe.commands.opening import open_readable
 
     gate = parse_conditions(conditions) if conditions is not None else ()

@@ -12,12 +12,12 @@ VERBS = (
     "list",
     "show",
     "compare",
+    "estimate",
     "doctor",
     "seal",
     "export",
     "import",
     "trace",
-    "estimate",
 )
 """In the order of the help; `probe.commands.<verb>` holds its `command`.
 

@@ -205,6 +205,10 @@ def _print_end(run_dir: Path, first_failed: int | None) -> None:
     from probe.text.run_end import run_end
     from probe.text.terminal import make_console, print_plainly
 
+    console = make_console(stderr=True)
+    if not run_dir.is_dir():
+        console.print(f"{run_dir} was removed meanwhile; nothing of the run is left.")
+        return
     run = load_run(run_dir)
     events = run.table(EVENTS, columns=["rank", "kind", "step", "message"]).table.to_pylist()
     causes = [row for row in events if row["kind"] == EventKind.EXCEPTION]
@@ -218,4 +222,4 @@ def _print_end(run_dir: Path, first_failed: int | None) -> None:
         cause=first[0]["message"] if first else None,
         recording_stopped=stopped[0]["message"] if stopped else None,
     )
-    print_plainly(make_console(stderr=True), view)
+    print_plainly(console, view)

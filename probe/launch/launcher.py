@@ -65,6 +65,10 @@ def launch(
         _follow(processes, writer, on_progress)
     except KeyboardInterrupt:
         processes.interrupt()
+    except BaseException:
+        # Whatever befell the launcher, it leaves no ranks behind.
+        processes.interrupt()
+        raise
     outcome = processes.outcome()
     if writer is not None:
         _close(writer, request, outcome)
@@ -131,6 +135,8 @@ def _copy_engine_facts(writer: RunWriter) -> bool:
 
 def _close(writer: RunWriter, request: RunRequest, outcome: Outcome) -> None:
     """Say how it ended, and seal."""
+    if not writer.path.is_dir():
+        return  # Somebody removed it; the ranks have said so.
     _copy_engine_facts(writer)
     ended_well = outcome.code == 0
     codes = dict.fromkeys(range(request.processes), 0) if ended_well else outcome.exit_codes

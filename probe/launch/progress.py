@@ -2,6 +2,7 @@
 
 import statistics
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,7 +48,12 @@ class Watcher:
         self._peak_bytes = 0
 
     def look(self) -> Progress:
-        """Where the run stands now."""
+        """Where the run stands now; where it stood last if its directory cannot be read."""
+        with suppress(OSError):
+            self._look()
+        return self._latest
+
+    def _look(self) -> None:
         news = self._steps.poll().rows.to_pylist()
         mine = [row for row in news if row["rank"] == 0]
         self._recent_ns.extend(row["wall_ns"] for row in mine)
@@ -64,4 +70,3 @@ class Watcher:
                 skipped=self._latest.skipped + sum(row["skipped"] for row in mine),
                 peak_bytes=self._peak_bytes or None,
             )
-        return self._latest

@@ -76,6 +76,7 @@ def summarise(path: Path) -> RunSummary | None:
     try:
         ranks, problems = rank_folders(path)
         manifest, found = read_manifest(path)
+        changed_ns = path.stat().st_mtime_ns
     except OSError:
         return None
     if manifest is None and not ranks:
@@ -95,7 +96,7 @@ def summarise(path: Path) -> RunSummary | None:
         verdict=conclude_status(manifest, evidence),
         ranks=len(ranks),
         steps=heartbeat.step + 1 if heartbeat and heartbeat.step is not None else None,
-        started_ns=started_ns or path.stat().st_mtime_ns,
+        started_ns=started_ns or changed_ns,
         problems=(*problems, *found),
     )
 

@@ -15,6 +15,8 @@ from probe.schema.layout import FORMAT_MAJOR, HEADER, HEARTBEAT, MANIFEST, rank_
 from probe.schema.vocabulary import Severity
 
 LARGEST_DOCUMENT_BYTES = 16 << 20
+_MORE_ATTEMPTS = 2
+"""A heartbeat is rewritten in place and a read may meet it half way; not three times, though."""
 
 Kind = TypeVar("Kind", bound=msgspec.Struct)
 
@@ -49,7 +51,7 @@ def read_header(root: Path, rank: int) -> tuple[Header | None, list[Problem]]:
         HEADER,
         missing="Host and clock of this rank are unknown; its rows are read all the same.",
     )
-    if header is not None and header.rank != rank:
+    if header is not None and header.rank != rank and not problems:
         problems.append(
             Problem(
                 severity=Severity.WARNING,
@@ -63,13 +65,11 @@ def read_header(root: Path, rank: int) -> tuple[Header | None, list[Problem]]:
 
 def read_heartbeat(root: Path, rank: int) -> tuple[Heartbeat | None, float | None, list[Problem]]:
     """The last sign of life of a rank, and when the file was last touched (seconds since 1970)."""
-    heartbeat, problems = _read(
-        root,
-        Heartbeat,
-        rank_dir(rank),
-        HEARTBEAT,
-        missing="Whether this rank is alive is concluded from the other ranks.",
-    )
+    heartbeat, problems = _read_heartbeat(root, rank)
+    for _ in range(_MORE_ATTEMPTS):
+        if heartbeat is None or not problems:
+            break
+        heartbeat, problems = _read_heartbeat(root, rank)
     touched_s = None
     try:
         with open_inside(root, rank_dir(rank), HEARTBEAT) as file:
@@ -77,6 +77,16 @@ def read_heartbeat(root: Path, rank: int) -> tuple[Heartbeat | None, float | Non
     except (OSError, RefusedFileError):
         pass
     return heartbeat, touched_s, problems
+
+
+def _read_heartbeat(root: Path, rank: int) -> tuple[Heartbeat | None, list[Problem]]:
+    return _read(
+        root,
+        Heartbeat,
+        rank_dir(rank),
+        HEARTBEAT,
+        missing="Whether this rank is alive is concluded from the other ranks.",
+    )
 
 
 def read_evidence(root: Path, rank: int) -> tuple[RankEvidence, list[Problem]]:

@@ -89,6 +89,21 @@ def rank_folders(root: Path) -> tuple[tuple[int, ...], list[Problem]]:
     return tuple(sorted(ranks)), problems
 
 
+def listed_ranks(root: Path) -> tuple[tuple[int, ...], list[Problem]]:
+    """The ranks of a run that was opened before, and a problem if it cannot be listed any more."""
+    try:
+        return rank_folders(root)[0], []
+    except OSError as error:
+        return (), [
+            Problem(
+                severity=Severity.ERROR,
+                file=".",
+                what=f"cannot be listed any more ({error.strerror})",
+                hint="The run was moved or removed while it was read; open it anew.",
+            )
+        ]
+
+
 def file_names(root: Path, *parts: str) -> list[str]:
     """The names in a folder of the run, sorted; none if it is absent or no folder of its own."""
     descriptor = os.open(root, _LEADING)
@@ -115,8 +130,8 @@ def _read_up_to(file: BinaryIO, limit_bytes: int) -> bytes:
 
 def _unopened(file: str, error: OSError) -> Problem:
     if error.errno in (errno.ELOOP, errno.ENOTDIR):
-        what = "is a link or lies behind one"
-        hint = "Copy the file itself into the run; links are not followed."
+        what = "is a link, or its folder is none"
+        hint = "Copy the file itself into a folder of the run; links are not followed."
     else:
         what = f"cannot be opened ({error.strerror})"
         hint = "Check the permissions of the run directory."

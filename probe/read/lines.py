@@ -1,7 +1,8 @@
 """Complete lines of a file that may still be growing, or was cut anywhere.
 
-Memory is bounded by the chunk, whatever the file holds: a line longer than `LONGEST_LINE_BYTES` is
-stepped over and reported. What follows the last newline is not a line yet.
+Memory is bounded by the chunk, whatever the file holds: a line that spans chunks and is longer than
+any that a rank writes is stepped over and reported. What follows the last newline is not a line
+yet.
 """
 
 import os
@@ -9,8 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
+from probe.schema.layout import LONGEST_LINE_BYTES
+
 CHUNK_BYTES = 4 << 20
-LONGEST_LINE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,6 +22,8 @@ class Lines:
     content: bytes
     first_line: int
     """Number of the first line, from 1."""
+    next_line: int
+    """Number of the line after the last."""
     end_offset: int
     """Where in the file they end."""
 
@@ -31,6 +35,11 @@ class OverlongLine:
     line: int
     length_bytes: int
     end_offset: int
+
+    @property
+    def next_line(self) -> int:
+        """Number of the line after it."""
+        return self.line + 1
 
 
 def complete_lines(
@@ -59,8 +68,9 @@ def complete_lines(
             content = bytes(pending[:cut])
             del pending[:cut]
             offset += cut
-            yield Lines(content=content, first_line=line, end_offset=offset)
-            line += content.count(b"\n")
+            after = line + content.count(b"\n")
+            yield Lines(content=content, first_line=line, next_line=after, end_offset=offset)
+            line = after
         if len(pending) > LONGEST_LINE_BYTES:
             overlong_bytes = len(pending)
             pending.clear()

@@ -3,6 +3,7 @@
 Sealed rows come from Parquet, all others from JSONL up to the last newline. Both can be there: a
 seal that was interrupted leaves JSONL behind, and a rank may have been copied after the sealing.
 The sealed file says how many bytes of each rank it holds; only what lies beyond is read as JSONL.
+A seal that goes on at this very moment moves rows from there to here: then the load begins anew.
 """
 
 from collections.abc import Collection, Sequence
@@ -15,15 +16,17 @@ import pyarrow as pa
 
 from probe.errors import UsageError
 from probe.read.columns import RANK, arrow_schema
-from probe.read.inside import RefusedFileError, rank_folders
+from probe.read.inside import RefusedFileError, listed_ranks
 from probe.read.problem import Problem
-from probe.read.sealed import READING_ERRORS, Sealed, TooLargeError, read_sealed
+from probe.read.sealed import READING_ERRORS, Sealed, TooLargeError, identity_of, read_sealed
 from probe.read.unsealed import MEMORY_LIMIT_BYTES, load_rank_lines, too_large
 from probe.schema.layout import TABLES_DIR
 from probe.schema.tables import Table
 from probe.schema.vocabulary import Severity
 
 STEP = "step"
+_ATTEMPTS = 3
+"""Loads of one table that a seal may overtake; it replaces a table once."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,17 +53,50 @@ def load_table(
     limit_bytes: int = MEMORY_LIMIT_BYTES,
 ) -> Loaded:
     """The chosen columns and ranks of a table; all of them by default."""
-    chosen = _checked(table, columns)
+    chosen = checked_columns(table, columns)
+    for _ in range(_ATTEMPTS - 1):
+        before = identity_of(root, table)
+        loaded = _load_once(root, table, chosen, ranks, limit_bytes)
+        if identity_of(root, table) == before:
+            return loaded
+    return _load_once(root, table, chosen, ranks, limit_bytes)
+
+
+def checked_columns(table: Table, columns: Sequence[str] | None) -> Sequence[str]:
+    """The columns wanted, all of them by default; UsageError if the table lacks one."""
+    known: list[str] = arrow_schema(table).names
+    if columns is None:
+        return known
+    if unknown := [name for name in columns if name not in known]:
+        raise UsageError(
+            f"Table {table.name} has no column {', '.join(map(repr, unknown))}; "
+            f"it has {', '.join(known)}."
+        )
+    return columns
+
+
+def _load_once(
+    root: Path,
+    table: Table,
+    columns: Sequence[str],
+    ranks: Collection[int] | None,
+    limit_bytes: int,
+) -> Loaded:
     # Sorting needs both, wanted or not.
-    reading = list(dict.fromkeys([*chosen, RANK, *([STEP] if _has_step(table) else [])]))
+    reading = list(dict.fromkeys([*columns, RANK, *([STEP] if _has_step(table) else [])]))
     sealed, problems = _load_sealed(
         root, table, columns=reading, ranks=ranks, limit_bytes=limit_bytes
     )
     parts = [sealed.rows]
     source_bytes = dict(sealed.source_bytes)
-    for rank in rank_folders(root)[0]:
-        if ranks is not None and rank not in ranks:
-            continue
+    held_bytes = sealed.rows.nbytes
+    if ranks is None:
+        wanted, found = listed_ranks(root)
+        problems += found
+    else:
+        # Not looked for: a caller that goes rank by rank would list thousands, thousands of times.
+        wanted = tuple(sorted(set(ranks)))
+    for rank in wanted:
         try:
             lines = load_rank_lines(
                 root,
@@ -68,16 +104,17 @@ def load_table(
                 rank,
                 columns=reading,
                 offset=source_bytes.get(rank, 0),
-                limit_bytes=limit_bytes - sum(part.nbytes for part in parts),
+                limit_bytes=limit_bytes - held_bytes,
             )
         except FileNotFoundError:
             continue
         parts.append(lines.rows)
+        held_bytes += lines.rows.nbytes
         problems += lines.problems
         source_bytes[rank] = lines.end_offset
     together = pa.concat_tables([part for part in parts if part.num_rows] or parts[:1])
     return Loaded(
-        table=_sorted(together, by_step=_has_step(table)).select(list(chosen)),
+        table=_sorted(together, by_step=_has_step(table)).select(list(columns)),
         problems=tuple(dict.fromkeys(problems)),
         source_bytes=source_bytes,
     )
@@ -105,18 +142,6 @@ def _load_sealed(
     except READING_ERRORS as error:
         return nothing, [_unreadable_seal(table, error)]
     return sealed, list(sealed.problems)
-
-
-def _checked(table: Table, columns: Sequence[str] | None) -> Sequence[str]:
-    known: list[str] = arrow_schema(table).names
-    if columns is None:
-        return known
-    if unknown := [name for name in columns if name not in known]:
-        raise UsageError(
-            f"Table {table.name} has no column {', '.join(map(repr, unknown))}; "
-            f"it has {', '.join(known)}."
-        )
-    return columns
 
 
 def _has_step(table: Table) -> bool:

@@ -15,7 +15,7 @@ from probe.errors import NotARunError, UsageError
 from probe.read.columns import arrow_schema
 from probe.read.documents import read_evidence, read_manifest
 from probe.read.inside import rank_folders
-from probe.read.loading import Loaded, load_table
+from probe.read.loading import Loaded, checked_columns, load_table
 from probe.read.problem import Problem
 from probe.read.status import RankEvidence, Verdict, conclude_status
 from probe.read.unsealed import MEMORY_LIMIT_BYTES
@@ -23,6 +23,9 @@ from probe.schema.documents import Header, Manifest
 from probe.schema.layout import MANIFEST, supports
 from probe.schema.tables import TABLE_BY_NAME, TABLES, Table
 from probe.schema.vocabulary import Severity
+
+_PARTS = 64
+"""Parts in which a run is checked."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,11 +112,13 @@ def check_run(
     `on_table` is told of each table before it is read.
     """
     problems = list(run.problems)
+    # A few ranks at a time, so that a run of any size fits and one of thousands of ranks ends.
+    at_once = max(1, len(run.ranks) // _PARTS)
+    parts = [run.ranks[start : start + at_once] for start in range(0, len(run.ranks), at_once)]
     for table in TABLES if run.readable else ():
         on_table(table)
-        for rank in run.ranks or (None,):
-            # One rank at a time, so that a run of any size fits.
-            problems += run.table(table, ranks=None if rank is None else [rank]).problems
+        for ranks in parts or (None,):
+            problems += run.table(table, ranks=ranks).problems
     unique = dict.fromkeys(problems)
     order = list(Severity)
     return tuple(sorted(unique, key=lambda item: (order.index(item.severity), item.file)))
@@ -146,7 +151,6 @@ def _missing_ranks(manifest: Manifest | None, ranks: tuple[int, ...]) -> list[Pr
 
 
 def _nothing_of(table: Table, columns: Sequence[str] | None) -> Loaded:
-    schema = arrow_schema(table)
-    names = schema.names if columns is None else columns
-    empty: pa.Table = schema.empty_table().select(list(names))
+    names = list(checked_columns(table, columns))
+    empty: pa.Table = arrow_schema(table).empty_table().select(names)
     return Loaded(table=empty, problems=(), source_bytes={})

@@ -14,13 +14,11 @@ from probe.read.problem import Problem
 from probe.read.sealed import READING_ERRORS
 from probe.read.trace import Trace
 from probe.read.trace_columns import TraceColumns
-from probe.read.trace_file import read_trace_from
+from probe.read.trace_file import MEMORY_LIMIT_BYTES, read_trace_from
 from probe.read.trace_table import from_table, trace_schema
 from probe.schema.layout import rank_dir, step_of_trace, trace_parquet_name
 from probe.schema.trace import TraceFacts
 from probe.schema.vocabulary import Severity
-
-MEMORY_LIMIT_BYTES = 4 << 30
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,23 +1,31 @@
-"""Reading a sealed table: one Parquet file for all ranks, a run of row groups for each rank."""
+"""Reading a sealed table: one Parquet file for all ranks, a run of row groups for each rank.
 
-import json
+A few bytes of Parquet can stand for any number of values, so what a table would take is added up
+before it is decoded. Words are decoded as dictionaries first, for the same reason.
+"""
+
+import os
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from probe.read.columns import RANK, arrow_schema, default_of
+from probe.read.footer import RowGroup, read_footer
 from probe.read.inside import open_inside
+from probe.read.notes import noted_problems, noted_sources
 from probe.read.problem import Problem
 from probe.schema.layout import TABLES_DIR
 from probe.schema.tables import Table
-from probe.schema.vocabulary import Severity
 
-PROBLEMS_KEY = b"zeroprobe.problems"
-SOURCES_KEY = b"zeroprobe.sources"
+_ENCODINGS = {0, 2, 3, 4, 5, 8}
+"""Plain, by runs, by dictionary and by difference: a value takes what the footer says, or 8 bytes.
+
+In the others a few bytes stand for long words that are spelled out one by one.
+"""
 
 READING_ERRORS = (
     pa.ArrowException,
@@ -56,50 +64,77 @@ def read_sealed(
 ) -> Sealed:
     """Columns of a sealed table; raises FileNotFoundError, RefusedFileError or READING_ERRORS."""
     with open_inside(root, TABLES_DIR, table.sealed_name) as opened:
-        file = pq.ParquetFile(pa.PythonFile(opened, mode="r"), page_checksum_verification=True)
+        footer = read_footer(opened)
+        groups = [n for n, group in enumerate(footer) if ranks is None or _may_hold(group, ranks)]
+        _hold_to(limit_bytes, sum(_needed_bytes(footer[group], columns) for group in groups))
+        file = pq.ParquetFile(
+            pa.PythonFile(opened, mode="r"),
+            page_checksum_verification=True,
+            read_dictionary=[name for name in columns if _holds_words(table, name)],
+        )
         present = [name for name in columns if name in file.schema_arrow.names]
-        groups = _groups_of(file.metadata, ranks)
-        declared = sum(_group_bytes(file.metadata, group, present) for group in groups)
-        rows = sum(file.metadata.row_group(group).num_rows for group in groups)
-        if max(declared, rows * 8 * len(columns)) > limit_bytes:
-            raise TooLargeError(f"{rows} rows of {len(columns)} columns")
         found = file.read_row_groups(groups, columns=present, use_threads=True)
+        _hold_to(limit_bytes, sum(map(_decoded_bytes, found.columns)))
         if ranks is not None and RANK in present:
             # Row groups hold one rank each; this only matters for files of other writers.
             found = _only_ranks(found, ranks)
         metadata = file.metadata.metadata or {}
     return Sealed(
         rows=_in_shape(found, table, columns),
-        problems=_noted_problems(metadata),
-        source_bytes=_source_bytes(metadata),
+        problems=noted_problems(metadata, ranks),
+        source_bytes=noted_sources(metadata),
     )
 
 
-def _groups_of(metadata: Any, ranks: Collection[int] | None) -> list[int]:
-    """The row groups that can hold rows of these ranks."""
-    groups = range(metadata.num_row_groups)
-    if ranks is None:
-        return list(groups)
-    wanted = set(ranks)
-    return [group for group in groups if _may_hold(metadata.row_group(group), wanted)]
+def identity_of(root: Path, table: Table) -> tuple[int, int] | None:
+    """What tells one sealed file from the one that replaces it; None where there is none."""
+    try:
+        facts = os.stat(root / TABLES_DIR / table.sealed_name, follow_symlinks=False)
+    except OSError:
+        return None
+    return facts.st_ino, facts.st_mtime_ns
 
 
-def _may_hold(row_group: Any, ranks: Collection[int]) -> bool:
-    """Whether a row group can hold rows of these ranks, as far as its statistics tell."""
-    column = row_group.column(0)
-    statistics = column.statistics if column.path_in_schema == RANK else None
-    if statistics is None or not statistics.has_min_max or statistics.min != statistics.max:
+def _holds_words(table: Table, column: str) -> bool:
+    return bool(arrow_schema(table).field(column).type == pa.string())
+
+
+def _hold_to(limit_bytes: int, needed_bytes: int) -> None:
+    if needed_bytes > limit_bytes:
+        raise TooLargeError(f"{needed_bytes} bytes would be needed")
+
+
+def _may_hold(group: RowGroup, ranks: Collection[int]) -> bool:
+    """Whether a row group can hold rows of these ranks, as far as its bounds tell."""
+    bounds = [(item.lowest, item.highest) for item in group.columns if item.name == RANK]
+    if not bounds or bounds[0][0] is None or bounds[0][0] != bounds[0][1]:
         return True
-    return statistics.min in ranks
+    return int.from_bytes(bounds[0][0], "little", signed=True) in ranks
 
 
-def _group_bytes(metadata: Any, group: int, columns: Collection[str]) -> int:
-    row_group = metadata.row_group(group)
-    return sum(
-        row_group.column(index).total_uncompressed_size
-        for index in range(row_group.num_columns)
-        if row_group.column(index).path_in_schema.split(".")[0] in columns
-    )
+def _needed_bytes(group: RowGroup, columns: Collection[str]) -> int:
+    """What the columns of a row group take at most once decoded, words as dictionaries."""
+    if group.rows < 0:
+        raise ValueError(f"a row group has {group.rows} rows")
+    needed = 0
+    for item in group.columns:
+        if item.name in columns:
+            if not _ENCODINGS.issuperset(item.encodings):
+                raise ValueError(f"column {item.name} is encoded in a way that is not ours")
+            needed += max(item.decoded_bytes, 8 * item.values)
+    # An absent column is filled with its default, and one that needs less than its rows do lies.
+    return max(needed, 8 * group.rows * len(columns))
+
+
+def _decoded_bytes(column: pa.ChunkedArray) -> int:
+    """What a column takes once its words are spelled out."""
+    if not pa.types.is_dictionary(column.type):
+        return int(column.nbytes)
+    lengths = [
+        pc.sum(pc.take(pc.binary_length(chunk.dictionary), chunk.indices)).as_py() or 0
+        for chunk in column.chunks
+    ]
+    return sum(lengths)
 
 
 def _only_ranks(found: pa.Table, ranks: Collection[int]) -> pa.Table:
@@ -119,29 +154,3 @@ def _in_shape(found: pa.Table, table: Table, columns: Sequence[str]) -> pa.Table
             default = pa.scalar(default_of(table, name), kind)
             arrays.append(pa.chunked_array([pa.repeat(default, found.num_rows)]))
     return pa.table(arrays, schema=pa.schema([schema.field(name) for name in columns]))
-
-
-def _noted_problems(metadata: dict[bytes, bytes]) -> list[Problem]:
-    """The problems that the JSONL files had when they were sealed."""
-    try:
-        noted = json.loads(metadata.get(PROBLEMS_KEY, b"[]"))
-        return [
-            Problem(
-                severity=Severity(item["severity"]),
-                file=str(item["file"]),
-                line=item["line"] if isinstance(item["line"], int) else None,
-                what=str(item["what"]),
-                hint=str(item["hint"]),
-            )
-            for item in noted
-        ]
-    except (ValueError, TypeError, KeyError):
-        return []
-
-
-def _source_bytes(metadata: dict[bytes, bytes]) -> dict[int, int]:
-    try:
-        plain = json.loads(metadata.get(SOURCES_KEY, b"{}"))
-        return {int(rank): int(size) for rank, size in plain.items()}
-    except (ValueError, TypeError, AttributeError):
-        return {}

@@ -21,6 +21,13 @@ PATIENCE_STEPS = 3.0
 """Silence in steps that is."""
 SETTLING_S = 3.0
 """Time given to a rank between its last heartbeat and the end of its process."""
+_WHY = {
+    RunStatus.FINISHED: "Every rank ended well.",
+    RunStatus.INTERRUPTED: "Someone interrupted it.",
+    RunStatus.FAILED: "Its launcher saw it fail.",
+    RunStatus.KILLED: "Its launcher saw it killed.",
+}
+"""What a manifest that states the end means, in words."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +62,7 @@ def conclude_status(
         if failed := {rank: code for rank, code in manifest.exit_codes.items() if code != 0}:
             return _ended_badly(manifest, failed)
         if manifest.status is not RunStatus.RUNNING:
-            return Verdict(status=manifest.status, why="The launcher says so.")
+            return Verdict(status=manifest.status, why=_WHY.get(manifest.status, ""))
     beats = {rank: item for rank, item in ranks.items() if item.heartbeat is not None}
     if not beats:
         if manifest is None:

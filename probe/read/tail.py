@@ -12,10 +12,12 @@ from pathlib import Path
 import pyarrow as pa
 
 from probe.read.columns import arrow_schema
-from probe.read.inside import RefusedFileError, open_inside, rank_folders
+from probe.read.inside import RefusedFileError, listed_ranks, open_inside
+from probe.read.loading import checked_columns
 from probe.read.problem import Problem
-from probe.read.unsealed import load_rank_lines
-from probe.schema.layout import TABLES_DIR, rank_dir
+from probe.read.sealed import identity_of
+from probe.read.unsealed import MEMORY_LIMIT_BYTES, load_rank_lines
+from probe.schema.layout import rank_dir
 from probe.schema.tables import Table
 
 
@@ -37,24 +39,31 @@ class _Place:
 
     inode: int
     offset: int = 0
-    lines: int = 0
+    next_line: int = 1
 
 
 class Tail:
     """A place in one table of a live run."""
 
-    def __init__(self, root: Path, table: Table, *, columns: Sequence[str] | None = None) -> None:
+    def __init__(
+        self,
+        root: Path,
+        table: Table,
+        *,
+        columns: Sequence[str] | None = None,
+        limit_bytes: int = MEMORY_LIMIT_BYTES,
+    ) -> None:
         self._root = root
         self._table = table
-        self._columns = list(columns or arrow_schema(table).names)
+        self._columns = list(checked_columns(table, columns))
+        self._limit_bytes = limit_bytes
         self._places: dict[int, _Place] = {}
 
     def poll(self) -> News:
         """The rows that are new."""
-        sealed = (self._root / TABLES_DIR / self._table.sealed_name).exists()
+        sealed = identity_of(self._root, self._table) is not None
         parts: list[pa.Table] = []
-        problems: list[Problem] = []
-        ranks = rank_folders(self._root)[0]
+        ranks, problems = listed_ranks(self._root)
         from_start = any(self._was_replaced(rank) for rank in ranks)
         if from_start:
             self._places.clear()
@@ -69,12 +78,13 @@ class Tail:
                     rank,
                     columns=self._columns,
                     offset=place.offset,
-                    first_line=place.lines + 1,
+                    first_line=place.next_line,
+                    limit_bytes=self._limit_bytes,
                 )
             except FileNotFoundError:
                 continue
             place.offset = lines.end_offset
-            place.lines += lines.rows.num_rows + lines.bad_lines
+            place.next_line = lines.next_line
             problems += lines.problems
             parts.append(lines.rows)
         schema = pa.schema([arrow_schema(self._table).field(name) for name in self._columns])

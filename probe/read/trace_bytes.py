@@ -14,7 +14,7 @@ PACKED_BYTES = 1 << 16
 GZIP_MAGIC = b"\x1f\x8b"
 LARGEST_RATIO = 250
 """Traces shrink ten to forty times; gzip itself ends at 1032."""
-FREE_BYTES = 64 << 20
+FREE_BYTES = 32 << 20
 """Inflated size up to which the ratio is not asked about."""
 _GZIP_WINDOW = 16 + zlib.MAX_WBITS
 

@@ -8,12 +8,12 @@ where a guess fails is the text scanned with care, and only there is damage step
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import msgspec
 
 from probe.read.trace_bytes import TornStreamError
 from probe.read.trace_event import MALFORMED, Event, decode_doubtful, decode_events
+from probe.read.trace_facts import Outside, add_outside, decode_outside
 from probe.read.trace_scan import scan_elements
 
 LONGEST_EVENT_BYTES = 1 << 20
@@ -21,6 +21,7 @@ LONGEST_HEAD_BYTES = 64 << 20
 """The group lists of large jobs stand there: kilobytes a group."""
 _ARRAY = re.compile(rb'"traceEvents"\s*:\s*\[')
 _LONGEST_KEY_BYTES = 64
+_MOST_OPENINGS = 16
 _BARE_ARRAY = re.compile(rb"\s*\[")
 _SPACE = b" \t\r\n"
 SEPARATOR = b"},\n  {"
@@ -32,7 +33,7 @@ class EventStream:
     """Yields the events of a document and collects what else it says."""
 
     pieces: Iterator[bytes]
-    outside: dict[str, Any] = field(default_factory=dict)
+    outside: Outside = field(default_factory=Outside)
     """The document's other keys; those behind the events are known at the end only."""
     lost_events: int = 0
     """Elements that were damaged or no events."""
@@ -75,12 +76,16 @@ class EventStream:
         """Read up to the first event."""
         text = bytearray()
         searched = 0
+        openings = 0
         while (piece := self._next_piece()) is not None:
             text += piece
             if not searched and (bare := _BARE_ARRAY.match(text)):
                 self._bare = True
                 return self._begin_at(bytes(text[bare.end() :]), head=b"{}")
-            for key_at, array_at in [match.span() for match in _ARRAY.finditer(text, searched)]:
+            spans = [match.span() for match in _ARRAY.finditer(text, searched)]
+            # Others of that name lie deeper; a head full of them was made to cost time.
+            for key_at, array_at in spans[: _MOST_OPENINGS - openings]:
+                openings += 1
                 head = bytes(text[:key_at]) + b'"traceEvents":[]}'
                 if self._begin_at(bytes(text[array_at:]), head=head):
                     return True
@@ -92,7 +97,7 @@ class EventStream:
     def _begin_at(self, events: bytes, *, head: bytes) -> bool:
         """Take what lies before the array as JSON; where that fails, it was no array of ours."""
         try:
-            self.outside = msgspec.json.decode(head, type=dict[str, Any])
+            self.outside = decode_outside(head)
         except MALFORMED:
             return False
         self._text = events
@@ -185,7 +190,7 @@ class EventStream:
         if self._bare or inner == b"}":
             return
         try:
-            self.outside |= msgspec.json.decode(b"{" + inner, type=dict[str, Any])
+            self.outside = add_outside(self.outside, decode_outside(b"{" + inner))
         except MALFORMED:
             self.torn = self.torn or TornStreamError(
                 "has no readable end behind its events",

@@ -27,9 +27,9 @@ class RankLines:
     rows: pa.Table
     problems: tuple[Problem, ...]
     end_offset: int
-    """End of the last whole line."""
-    bad_lines: int = 0
-    """Whole lines that are no rows."""
+    """End of the last whole line that was read."""
+    next_line: int
+    """Number of the line that begins there."""
 
 
 def load_rank_lines(
@@ -49,11 +49,12 @@ def load_rank_lines(
     problems: list[Problem] = []
     held_bytes = 0
     end_offset = offset
+    next_line = first_line
     try:
         with open_inside(root, rank_dir(rank), table.file_name) as file:
             for part in complete_lines(file, offset=offset, first_line=first_line):
-                end_offset = part.end_offset
                 if isinstance(part, OverlongLine):
+                    end_offset, next_line = part.end_offset, part.next_line
                     reader.report(
                         line=part.line,
                         what=f"is a line of {part.length_bytes} bytes; no row is that long",
@@ -65,6 +66,7 @@ def load_rank_lines(
                 if held_bytes > limit_bytes:
                     problems.append(too_large(file_name, limit_bytes))
                     break
+                end_offset, next_line = part.end_offset, part.next_line
                 batches.append(batch)
             else:
                 problems += _torn_tail(file_name, file.seek(0, 2) - end_offset)
@@ -81,7 +83,7 @@ def load_rank_lines(
         rows=pa.Table.from_batches(batches, schema=schema),
         problems=(*reader.all_problems(), *problems),
         end_offset=end_offset,
-        bad_lines=reader.bad_lines,
+        next_line=next_line,
     )
 
 

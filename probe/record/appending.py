@@ -13,26 +13,31 @@ class LineFile:
 
     def __init__(self, path: Path) -> None:
         self._fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        self._size_bytes = os.fstat(self._fd).st_size
         if self._ends_torn():
             # A writer before us was killed within a line: end that line, so that it alone is lost.
             self.append(b"\n")
 
     def append(self, line: bytes) -> None:
         """Add one whole line, or leave the file as it was and raise OSError."""
+        written = 0
         try:
             written = os.write(self._fd, line)
             while written < len(line):
                 # Short only when the disk is nearly full; the next write says so.
                 written += os.write(self._fd, line[written:])
         except OSError:
-            os.ftruncate(self._fd, self._size_bytes)
+            if written:
+                os.ftruncate(self._fd, os.fstat(self._fd).st_size - written)
             raise
-        self._size_bytes += written
+
+    def is_removed(self) -> bool:
+        """Whether the file has no name any more: what is written now goes nowhere."""
+        return os.fstat(self._fd).st_nlink == 0
 
     def close(self) -> None:
         """Give the descriptor back."""
         os.close(self._fd)
 
     def _ends_torn(self) -> bool:
-        return self._size_bytes > 0 and os.pread(self._fd, 1, self._size_bytes - 1) != b"\n"
+        size_bytes = os.fstat(self._fd).st_size
+        return size_bytes > 0 and os.pread(self._fd, 1, size_bytes - 1) != b"\n"

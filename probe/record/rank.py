@@ -8,6 +8,7 @@ What was lost is noted in the heartbeat, which has its place on disk already, an
 import logging
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -16,7 +17,14 @@ from probe.record.appending import LineFile
 from probe.record.replacing import replace_file
 from probe.schema.codec import encode_document, encode_row
 from probe.schema.documents import Header, Heartbeat, LastCollective
-from probe.schema.layout import HEADER, HEARTBEAT, HEARTBEAT_BYTES, TABLES_DIR, rank_dir
+from probe.schema.layout import (
+    HEADER,
+    HEARTBEAT,
+    HEARTBEAT_BYTES,
+    LONGEST_LINE_BYTES,
+    TABLES_DIR,
+    rank_dir,
+)
 from probe.schema.rows import EventRow, Row
 from probe.schema.tables import TABLE_BY_ROW
 from probe.schema.vocabulary import EventKind, Phase, RankState
@@ -44,10 +52,9 @@ class RankWriter:
                 raise FileExistsError(f"{run_dir} is sealed; record into a new run")
             self._dir.mkdir(parents=True, exist_ok=True)
             replace_file(self._dir / HEADER, encode_document(header))
-            self._heartbeat_fd = os.open(
-                self._dir / HEARTBEAT, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666
-            )
-            self.beat()
+            # The first one whole, like the header: a rank that is killed here leaves no empty file.
+            replace_file(self._dir / HEARTBEAT, _line_of(Heartbeat(time_ns=time.time_ns())))
+            self._heartbeat_fd = os.open(self._dir / HEARTBEAT, os.O_RDWR | os.O_CLOEXEC)
         except Exception as error:
             self._stop(error)
 
@@ -76,7 +83,10 @@ class RankWriter:
             self._lost_rows += 1
             return
         try:
-            self._file(type(row)).append(encode_row(row))
+            line = encode_row(row)
+            if len(line) > LONGEST_LINE_BYTES:
+                raise ValueError(f"a row of {len(line)} bytes; {LONGEST_LINE_BYTES} are the most")
+            self._file(type(row)).append(line)
         except Exception as error:
             self._lost_rows += 1
             self._stop(error)
@@ -104,8 +114,17 @@ class RankWriter:
 
     def close(self, state: RankState = RankState.CLOSED) -> None:
         """End the recording; the heartbeat says that this was on purpose."""
+        if self._heartbeat_fd is None:
+            return
         if self._stop_reason:
             self._note_loss()
+        while self._files:
+            _, file = self._files.popitem()
+            try:
+                file.close()
+            except OSError as error:
+                # Network file systems speak of a full disk only here.
+                self._stop(error)
         self._beat(
             Heartbeat(
                 state=state,
@@ -114,12 +133,9 @@ class RankWriter:
                 message=self._loss()[:_LONGEST_TEXT],
             )
         )
-        for file in self._files.values():
-            file.close()
-        self._files.clear()
-        if self._heartbeat_fd is not None:
+        with suppress(OSError):
             os.close(self._heartbeat_fd)
-            self._heartbeat_fd = None
+        self._heartbeat_fd = None
         self._stop_reason = self._stop_reason or "closed"
 
     def _file(self, row: type[Row]) -> LineFile:
@@ -132,12 +148,13 @@ class RankWriter:
         if self._heartbeat_fd is None:
             return
         try:
-            line = _encode(heartbeat)
-            if len(line) >= HEARTBEAT_BYTES:
-                line = _encode(msgspec.structs.replace(heartbeat, collective=None, message=""))
-            os.pwrite(self._heartbeat_fd, line.ljust(HEARTBEAT_BYTES - 1) + b"\n", 0)
+            os.pwrite(self._heartbeat_fd, _line_of(heartbeat), 0)
             if os.fstat(self._heartbeat_fd).st_nlink == 0:
                 raise FileNotFoundError(f"{self._dir} was removed")
+            for row, file in self._files.items():
+                if file.is_removed():
+                    name = TABLE_BY_ROW[row].file_name
+                    raise FileNotFoundError(f"{self._dir / name} was removed, or the run sealed")
         except Exception as error:
             self._stop(error)
 
@@ -146,28 +163,38 @@ class RankWriter:
         if self._stop_reason:
             return
         self._stop_reason = f"{type(error).__name__}: {error}"
-        logger.warning(
-            "recording of rank %d stopped after step %s (%s); the training goes on without it",
-            self._rank,
-            self._last_step,
-            self._stop_reason,
-        )
+        # A log whose own file is closed or full raises into whoever speaks to it.
+        with suppress(Exception):
+            logger.warning(
+                "recording of rank %d stopped after step %s (%s); the training goes on without it",
+                self._rank,
+                self._last_step,
+                self._stop_reason,
+            )
         self._note_loss()
 
     def _note_loss(self) -> None:
         """Leave word of what is missing in the events, where the disk still takes it."""
+        if self._heartbeat_fd is None:
+            return  # The folder never became ours: it could not be made, or its run is sealed.
         note = EventRow(
             time_ns=time.monotonic_ns(),
             kind=EventKind.RECORDING_STOPPED,
             step=self._last_step,
             message=self._loss(),
         )
-        try:
+        with suppress(Exception):
             self._file(EventRow).append(encode_row(note))
-        except Exception:
-            logger.debug("no room for a note of the loss", exc_info=True)
 
     def _loss(self) -> str:
         if not self._stop_reason:
             return ""
         return f"{self._lost_rows} rows lost; {self._stop_reason}"
+
+
+def _line_of(heartbeat: Heartbeat) -> bytes:
+    """A heartbeat in its fixed length; what is too long to fit is left out."""
+    line = _encode(heartbeat)
+    if len(line) >= HEARTBEAT_BYTES:
+        line = _encode(msgspec.structs.replace(heartbeat, collective=None, message=""))
+    return line.ljust(HEARTBEAT_BYTES - 1) + b"\n"

@@ -7,6 +7,7 @@ and again at the end. Everything between lies with the ranks.
 import logging
 import os
 import time
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -28,7 +29,7 @@ class RunWriter:
     def __init__(self, path: Path, manifest: Manifest) -> None:
         self.path = path
         self.manifest = manifest
-        self._write()
+        replace_file(path / MANIFEST, encode_document(manifest))
 
     @classmethod
     def create(cls, runs_dir: Path, manifest: Manifest) -> "RunWriter":
@@ -50,12 +51,17 @@ class RunWriter:
             ) from error
 
     def update(self, **facts: object) -> None:
-        """Put new facts into the manifest; a disk that refuses them costs a warning."""
-        self.manifest = msgspec.structs.replace(self.manifest, **facts)
+        """Put new facts into the manifest; whatever keeps them out of it costs a warning."""
         try:
-            self._write()
-        except OSError as error:
-            logger.warning("the manifest of %s could not be written (%s)", self.path, error)
+            manifest = msgspec.structs.replace(self.manifest, **facts)
+            content = encode_document(manifest)
+            # From here on they are kept: a disk that is full now may take them at the end.
+            self.manifest = manifest
+            replace_file(self.path / MANIFEST, content)
+        except Exception as error:
+            # The run may end here, and its exit code shall be its own; nor may the log decide it.
+            with suppress(Exception):
+                logger.warning("the manifest of %s could not be written (%s)", self.path, error)
 
     def finish(self, status: RunStatus, exit_codes: dict[int, int]) -> None:
         """State how the run ended."""
@@ -64,9 +70,6 @@ class RunWriter:
             ended_ns=time.time_ns(),
             exit_codes={str(rank): code for rank, code in sorted(exit_codes.items())},
         )
-
-    def _write(self) -> None:
-        replace_file(self.path / MANIFEST, encode_document(self.manifest))
 
 
 def _make_new_dir(parent: Path, stem: str) -> Path:

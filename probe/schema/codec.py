@@ -40,8 +40,12 @@ def decode_row(line: bytes, row: type[Row]) -> Row:
 
 
 def encode_document(document: msgspec.Struct) -> bytes:
-    """A manifest or a header as indented JSON, for people and for diff."""
-    plain = with_words(msgspec.to_builtins(document))
+    """A manifest or a header as indented JSON, for people and for diff.
+
+    Settings and command lines hold whatever the user's program holds: what JSON has no form for is
+    written as its text.
+    """
+    plain = _with_utf8(with_words(msgspec.to_builtins(document, enc_hook=str)))
     return msgspec.json.format(_encode(plain), indent=2) + b"\n"
 
 
@@ -80,4 +84,15 @@ def with_words(value: Any) -> Any:
         return {key: with_words(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [with_words(item) for item in value]
+    return value
+
+
+def _with_utf8(value: Any) -> Any:
+    """The same plain value with file names that are no UTF-8 spelled out: JSON cannot hold them."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, dict):
+        return {_with_utf8(key): _with_utf8(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_with_utf8(item) for item in value]
     return value

@@ -20,6 +20,8 @@ TEMPORARY_SUFFIX = ".tmp"
 DAMAGED_SUFFIX = ".damaged"
 HEARTBEAT_BYTES = 512
 """A heartbeat is one line of this fixed length, so that rewriting it in place is one write."""
+LONGEST_LINE_BYTES = 1 << 20
+"""No rank writes a longer line, so that a reader need not hold one."""
 
 _RANK_DIR = re.compile(r"rank_(\d{5,9})")
 _TRACE = re.compile(r"trace_(\d{1,12})\.(json\.gz|json|parquet)")

@@ -27,7 +27,10 @@ from probe.units import (
 
 LONGEST_NAME = 60
 LONGEST_VALUE = 18
+LONGEST_METRIC = 22
+LONGEST_HEADING = 12
 MOST_DIFFERENCES = 12
+MOST_METRICS = 12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +61,7 @@ def runs_block(comparison: Comparison, *, columns: int | None = None) -> Block:
     metric = next((name for run in runs for name in run.metrics), None)
     if metric is not None:
         values = [format_number(run.metrics.get(metric)) for run in runs]
-        named.insert(-1, (printable(metric, limit=12), values))
+        named.insert(-1, (shortened(metric, LONGEST_HEADING), values))
     told = [(heading, cells) for heading, cells in named if set(cells) != {MISSING}]
     if columns is not None and metric is not None and _width(told) > columns:
         del told[-2]
@@ -144,14 +147,17 @@ def _value(value: Plain | None) -> str:
     if value is None:
         return MISSING
     if isinstance(value, str):
-        return printable(value if len(value) <= LONGEST_VALUE else f"{value[: LONGEST_VALUE - 1]}…")
+        return shortened(value, LONGEST_VALUE)
     if isinstance(value, bool):
         return str(value).lower()
     return format_exact(value) if isinstance(value, int) else format_number(value)
 
 
 def measures_block(pair: Pair) -> Block:
-    """Every figure with its change and verdict."""
+    """Every figure with its change and verdict; of many metrics the first few."""
+    metrics = [item for item in pair.measures if item.name.startswith(METRIC)]
+    left_out = metrics[MOST_METRICS:]
+    shown = [item for item in pair.measures if item not in left_out]
     return Block(
         headings=("measure", pair.first, pair.second, "change", "95 % interval", "verdict"),
         rows=tuple(
@@ -163,19 +169,29 @@ def measures_block(pair: Pair) -> Block:
                 _interval(item),
                 "" if item.verdict is Verdict.UNKNOWN else item.verdict.value,
             )
-            for item in pair.measures
+            for item in shown
         ),
         right=frozenset({1, 2, 3, 4}),
-        outcomes=tuple(item.outcome for item in pair.measures),
+        outcomes=tuple(item.outcome for item in shown),
+        below=(f"… and {len(left_out):,} more metrics; --json lists all.",) if left_out else (),
     )
 
 
 def measure_name(item: MeasureChange) -> str:
     """The measure in words for people."""
     if item.name.startswith(METRIC):
-        return printable(item.name.removeprefix(METRIC), limit=20)
-    name = item.name.replace("_", " ")
-    return f"{item.of}/s" if item.name == "throughput" and item.of else name
+        return shortened(item.name.removeprefix(METRIC), LONGEST_METRIC)
+    if item.name == "throughput" and item.of:
+        return f"{item.of}/s"
+    if item.name == "final_loss" and item.of:
+        return f"loss {item.of}"
+    return item.name.replace("_", " ")
+
+
+def shortened(text: str, longest: int) -> str:
+    """A text of a run, printable and cut to a length."""
+    shown = printable(text)
+    return shown if len(shown) <= longest else f"{shown[: longest - 1]}…"
 
 
 def format_measure(item: MeasureChange, value: float | None) -> str:
@@ -193,13 +209,13 @@ def format_value(unit: MeasureUnit, value: float | None) -> str:
 
 
 def format_change(relative: float | None) -> str:
-    """A change with its sign: +5.3 %; 0 % where nothing changed at all."""
+    """A change with its sign: +5.3 %; 0 % where nothing changed at all; nan stays nan."""
     if relative is None:
         return MISSING
     if relative == 0:
         return "0 %"
     text = format_percent(relative)
-    return text if text[0] in "-<>" else f"+{text}"
+    return text if text[0] in "-<>n" else f"+{text}"
 
 
 def _interval(item: MeasureChange) -> str:

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from probe.analyse.comparison import Comparison, Pair
 from probe.analyse.shifts import MemoryShift
 from probe.schema.vocabulary import Tier
-from probe.text.comparison_blocks import Block
-from probe.text.printable import printable
+from probe.text.comparison_blocks import Block, shortened
 from probe.text.sparkline import share_bar, sparkline
 from probe.units import format_bytes, format_count, format_duration, format_exact, format_number
 
@@ -126,7 +125,7 @@ def operators_block(pair: Pair) -> Block:
     what = "kernel" if pair.operators[0].kernel else "operator"
     rows = [
         (
-            _shortened(item.name),
+            shortened(item.name, LONGEST_OPERATOR),
             format_count(item.first_calls),
             format_count(item.second_calls),
             format_duration(item.first_ns),
@@ -142,11 +141,6 @@ def operators_block(pair: Pair) -> Block:
         rows=tuple(rows),
         right=frozenset({1, 2, 3, 4, 5}),
     )
-
-
-def _shortened(name: str) -> str:
-    shown = printable(name)
-    return shown if len(shown) <= LONGEST_OPERATOR else f"{shown[: LONGEST_OPERATOR - 1]}…"
 
 
 def losses_block(comparison: Comparison, pair: Pair) -> Block:

@@ -13,7 +13,7 @@ from probe.analyse.findings.catalogue import find_all
 from probe.analyse.findings.finding import Finding
 from probe.analyse.run_facts import RunFacts, run_facts
 from probe.schema.documents import DeviceFacts, Manifest, ModelFacts, RunConfig
-from probe.schema.rows import CommRow, MemoryRow, NumericsRow, Row, StepRow
+from probe.schema.rows import CommRow, MemoryRow, NumericsRow, OffloadRow, Row, StepRow
 from probe.schema.tables import (
     COMM,
     COMM_CALLS,
@@ -25,7 +25,16 @@ from probe.schema.tables import (
     TABLE_BY_ROW,
     Table,
 )
-from probe.schema.vocabulary import CollectiveOp, Phase, Precision, TensorRole
+from probe.schema.vocabulary import (
+    CollectiveOp,
+    Direction,
+    MemoryCategory,
+    Phase,
+    Precision,
+    SkipReason,
+    TensorRole,
+    Tier,
+)
 from tests.analyse.hand_built import table_of
 
 RANKS = 4
@@ -161,3 +170,70 @@ def _traffic(step: int, phase: Phase, op: CollectiveOp, *, calls: int, exposed_n
         busy_ns=10 * MS,
         exposed_ns=exposed_ns,
     )
+
+
+def only(finding_id: str, *arguments: Any, **differences: Any) -> Finding:
+    """The finding, which must be the only one."""
+    result = found(*arguments, **differences)
+    assert list(result) == [finding_id]
+    return result[finding_id]
+
+
+def named(finding: Finding) -> dict[str, str]:
+    """The evidence by its name."""
+    return {item.name: item.value for item in finding.evidence}
+
+
+def settings_of(finding: Finding) -> list[str]:
+    """What there is to change, the first to try first."""
+    return [change.setting for change in finding.changes]
+
+
+def everywhere(**fields: Any) -> Different:
+    """The same difference in all rows."""
+    return lambda step, rank: fields
+
+
+def on_rank(which: int, **fields: Any) -> Different:
+    """A difference on one rank."""
+    return lambda step, rank: fields if rank == which else {}
+
+
+def in_steps(*numbers: int, **fields: Any) -> Different:
+    """A difference in some steps of all ranks."""
+    return lambda step, rank: fields if step in numbers else {}
+
+
+OVERFLOW_OF_STEP = {"skipped": True, "skip_reason": SkipReason.OVERFLOW}
+"""Fields of a step that overflowed."""
+
+
+STAGE_3 = configured(stage=3)
+OFFLOADED = configured(offload_optimizer=Tier.HOST)
+ON_HOST = everywhere(
+    device_grads_bytes=0,
+    device_master_params_bytes=0,
+    device_optimizer_states_bytes=0,
+    host_grads_bytes=50 * MB,
+    host_master_params_bytes=100 * MB,
+    host_optimizer_states_bytes=200 * MB,
+)
+
+
+def moved(exposed_ns: int, tier: Tier = Tier.HOST) -> Callable[[int, int], list[Row]]:
+    """Offload traffic of every step, to be added."""
+
+    def rows(step: int, rank: int) -> list[Row]:
+        return [
+            OffloadRow(
+                step=step,
+                tier=tier,
+                direction=Direction.FETCH,
+                category=MemoryCategory.OPTIMIZER_STATES,
+                moved_bytes=200 * MB,
+                busy_ns=20 * MS,
+                exposed_ns=exposed_ns,
+            )
+        ]
+
+    return rows

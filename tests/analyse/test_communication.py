@@ -135,6 +135,8 @@ def test_the_shortest_duration_is_the_transfer_and_the_rest_is_waiting():
 def test_a_collective_that_a_rank_did_not_time_is_left_out():
     result = waited({0: [call(0, 0, 10), call(1, 0, 10)], 1: [call(0, 5, 10)], 2: [call(0, 5, 10)]})
     assert result.collectives == 1
+    both = [call(0, 5, 10), call(1, 0, 10)]
+    assert waited({0: both, 1: both, 2: both[:1]}).collectives == 1
     assert waited({0: [call(0, 0, 10)]}) is None
     assert waited({0: [call(0, 0, 10)], 1: [call(1, 0, 10)]}) is None
 
@@ -157,6 +159,7 @@ def test_a_rank_that_computes_longer_is_a_slow_computer():
     result = balance({0: 300, 1: 300, 2: 400}, busy={0: 250, 1: 250, 2: 50})
     assert (result.straggler.rank, result.straggler.cause) == (2, Cause.SLOW_COMPUTE)
     assert (result.straggler.excess_ns, result.straggler.step_share) == (200, 0.2)
+    assert balance({0: 300, 1: 400}, data={1: 20}).straggler.cause is Cause.SLOW_COMPUTE
 
 
 def test_a_rank_that_waits_for_its_batches_is_short_of_data():
@@ -172,6 +175,7 @@ def test_a_rank_whose_collectives_alone_take_longer_has_a_slow_link():
 
 def test_even_ranks_have_no_straggler():
     assert balance({0: 300, 1: 305, 2: 310}, busy={0: 200, 1: 210, 2: 200}).straggler is None
+    assert balance({0: 300, 1: 300, 2: 320}).straggler is None  # within a tenth
     assert balance({0: 5, 1: 9}).straggler is None  # far apart, and nothing in a step of 1000
     assert balance({0: 300}) is None
 

@@ -11,6 +11,7 @@ from probe.analyse.loss_curve import LossCurve, final_loss, losses_part
 from probe.analyse.measure import Outcome, Verdict, named
 from probe.analyse.measured_run import measure_run
 from probe.analyse.next_looks import next_looks
+from probe.analyse.operator_shifts import TracedTime, operator_shifts
 from probe.schema.tables import STEPS
 from probe.schema.vocabulary import Phase, Precision, RunStatus
 from tests.analyse.compared import MS, category_of, made_run, manifest, rows_of_run
@@ -150,6 +151,46 @@ def test_losses_part_where_they_do(base):
     assert (final.verdict, final.outcome) == (Verdict.MORE, Outcome.WORSE)
     assert final.relative == pytest.approx(0.5)
     assert "Losses are apart from step 120 on (precision differs)." in next_looks(pair)
+
+
+def test_runs_of_different_length_compare_their_loss_where_both_were(base):
+    pair = pair_of(base, made_run("short", steps=60))
+    final = named(pair.measures, "final_loss")
+    assert (final.of, final.verdict) == ("to step 59", Verdict.EQUAL)
+    (whole,) = {run.final_loss for run in compare_runs([[base], [base]]).runs}
+    assert final.first > whole
+
+
+def test_a_noisy_run_is_told(base):
+    pair = pair_of(base, made_run("noisy", seed=5, noise=0.3))
+    assert any("of B stray by more than" in sentence for sentence in pair.caveats)
+
+
+def test_a_run_made_of_traces_counts_its_profiled_steps(base):
+    traced = made_run("traced", steps=20, profiled=range(20))
+    line = compare_runs([[traced], [traced]]).runs[0]
+    assert line.counted_steps == 20
+    pair = pair_of(traced, traced)
+    assert pair.headline.verdict is Verdict.SAME
+    assert "Every step was profiled: times carry what the profiler costs." in pair.caveats
+    # WHEN the other was not profiled, THEN their times do not belong side by side
+    mixed = pair_of(base, traced)
+    assert mixed.comparability.judgement is Judgement.NOT_COMPARABLE
+    assert mixed.comparability.reasons == ("every step of B was profiled, of the other not",)
+
+
+def test_operators_are_compared_where_both_have_a_trace():
+    first = TracedTime(kernels={}, operators={"aten::mm": (4, 8e6), "aten::add": (2, 1e6)})
+    second = TracedTime(
+        kernels={"gemm": (1, 1.0)}, operators={"aten::mm": (4, 5e6), "aten::mul": (1, 2e6)}
+    )
+    assert operator_shifts(first, None) == ()
+    found = [(item.name, item.delta_ns, item.kernel) for item in operator_shifts(first, second)]
+    assert found == [
+        ("aten::mm", -3e6, False),
+        ("aten::mul", 2e6, False),
+        ("aten::add", -1e6, False),
+    ]
 
 
 def test_a_run_without_steps_is_not_comparable(base):

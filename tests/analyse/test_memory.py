@@ -142,6 +142,12 @@ def test_what_a_setting_or_a_stage_explains_has_its_own_name():
     assert (line.residual_bytes, line.residual) == (10 * MB, Residual.RESIDENT)
 
 
+def test_frozen_parameters_are_expected_as_weights():
+    expected = expected_bytes(manifest(trainable_elements=20 * MB))
+    assert expected[Tier.DEVICE, MemoryCategory.PARAMS] == 200 * MB
+    assert expected[Tier.DEVICE, MemoryCategory.GRADS] == 10 * MB
+
+
 @pytest.mark.parametrize(
     ("settings", "states"),
     [

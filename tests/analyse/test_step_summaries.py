@@ -74,6 +74,11 @@ def test_noise_and_neighbourhood():
     assert found.spikes is None
 
 
+def test_noise_and_small_growth_are_no_spikes():
+    assert regularity(counted(rows([60, 140] * 20))).spikes is None
+    assert regularity(counted(rows([100] * 20 + [120] + [100] * 20))).spikes is None
+
+
 def test_periodic_spikes_are_named_with_their_period_and_phase():
     steps = [
         StepRow(step=n, begin_ns=0, wall_ns=200, data_ns=100)

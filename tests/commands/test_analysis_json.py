@@ -3,8 +3,6 @@
 import json
 
 import pytest
-from tests.analyse.hand_built import table_of
-from tests.analyse.made_run import MB, facts_of
 
 from probe.analyse.run_facts import run_facts
 from probe.commands.analysis_json import analysis_json
@@ -13,6 +11,8 @@ from probe.schema.documents import Manifest
 from probe.schema.rows import CommCallRow
 from probe.schema.tables import TABLES
 from probe.schema.vocabulary import CollectiveOp, Phase
+from tests.analyse.hand_built import table_of
+from tests.analyse.made_run import MB, facts_of
 
 
 def printed(value, capsys):

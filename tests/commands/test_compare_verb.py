@@ -1,6 +1,7 @@
 """`probe compare` on runs made by the real writers, whose differences were put there."""
 
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -316,6 +317,12 @@ def test_a_damaged_gate_file_is_explained(runs, probe, tmp_path, name, text, sai
     answer = probe("compare", "base", "slow", "--runs-dir", runs, "--gate", tmp_path / name)
     assert (answer.code, answer.out) == (2, "")
     assert said in answer.err
+
+
+def test_the_example_of_the_help_is_a_call_that_works(runs, probe, monkeypatch):
+    monkeypatch.setenv("PROBE_RUNS", str(runs))
+    (line,) = [line for line in probe("compare", "--help").out.split("\n") if "Example: " in line]
+    assert probe(*shlex.split(line.partition("Example: probe ")[2])).code == 0
 
 
 def test_forms_exclude_each_other(runs, probe):

@@ -114,7 +114,7 @@ def test_json_has_stable_keys(probe, make_run: MakeRun) -> None:
         "name": "demo",
         "path": "runs/demo",
         "status": "finished",
-        "why": "The launcher says so.",
+        "why": "Every rank ended well.",
         "format_version": "1.0",
         "readable": True,
         "precision": "fp16",

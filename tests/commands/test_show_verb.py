@@ -16,7 +16,7 @@ def test_show_tells_the_headline(probe, make_run: MakeRun) -> None:
     make_run("demo", expected_steps=5)
     answer = probe("show", "demo")
     assert answer.code == 0
-    assert answer.out.startswith("demo  finished  The launcher says so.\n")
+    assert answer.out.startswith("demo  finished  Every rank ended well.\n")
     assert (
         "steps        3 of 5 recorded, 0 skipped\n"
         "step time    2.00 ms on the slowest rank (median of 3 steps)\n"

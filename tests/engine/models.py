@@ -21,7 +21,7 @@ class Block(nn.Module):
 
 
 class Odd(nn.Module):
-    """Tied and frozen and unused parameters, sizes that no world divides, and one smaller than it."""
+    """Tied, frozen and unused parameters; sizes that no world divides, one smaller than it."""
 
     def __init__(self, width: int = 7, depth: int = 3, words: int = 11) -> None:
         super().__init__()
@@ -61,13 +61,16 @@ def batch_of(step: int, rank: int, *, size: int = 4, length: int = 5, words: int
 
 def loss_of(model: Any, tokens: Tensor) -> Tensor:
     logits = model(tokens)
-    return functional.cross_entropy(
-        logits[:, :-1].flatten(0, 1).float(), tokens[:, 1:].flatten()
-    )
+    return functional.cross_entropy(logits[:, :-1].flatten(0, 1).float(), tokens[:, 1:].flatten())
 
 
 def train_plainly(
-    world: int, steps: int, *, clip: float = 0.0, make: Any = make_odd, optimizer: Any = torch.optim.AdamW
+    world: int,
+    steps: int,
+    *,
+    clip: float = 0.0,
+    make: Any = make_odd,
+    optimizer: Any = torch.optim.AdamW,
 ) -> dict[str, Tensor]:
     """What world ranks do together, done by one process with nothing but torch."""
     model = make()

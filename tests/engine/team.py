@@ -80,7 +80,9 @@ def _serve(pipe: Connection, rank: int, world: int, meeting_place: str) -> None:
 
     warnings.simplefilter("error")
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"file://{meeting_place}", rank=rank, world_size=world)
+    dist.init_process_group(
+        "gloo", init_method=f"file://{meeting_place}", rank=rank, world_size=world
+    )
     while True:
         try:
             case, arguments = pipe.recv()

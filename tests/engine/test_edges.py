@@ -12,7 +12,7 @@ from torch.utils.checkpoint import checkpoint
 
 import engine
 from tests.engine.cases import config, start, train
-from tests.engine.models import Block, Odd, batch_of, loss_of, make_odd, two_groups
+from tests.engine.models import Block, Odd, batch_of, loss_of, two_groups
 from tests.engine.team import Team
 
 WORLD = 2
@@ -48,7 +48,7 @@ class PairsOfBlocks(Odd):
 
 
 class Direct(Odd):
-    """Reads a weight that belongs to another module, and returns it in a dict with a side output."""
+    """Reads a weight that belongs to another module, and keeps a side output."""
 
     def forward(self, tokens: Tensor) -> Tensor:
         x = self.embed(tokens)
@@ -103,7 +103,11 @@ def seeded(kind: Callable[[], nn.Module]) -> nn.Module:
 
 
 def plainly(
-    kind: Any, losses: Callable[[Any, int, int], list[Tensor]], *, world: int = WORLD, optimizer: Any
+    kind: Any,
+    losses: Callable[[Any, int, int], list[Tensor]],
+    *,
+    world: int = WORLD,
+    optimizer: Any,
 ) -> dict[str, Tensor]:
     model = seeded(kind)
     opt = optimizer(two_groups(model), lr=1e-2)
@@ -140,9 +144,9 @@ def compare(
     but: tuple[str, ...] = (),
 ) -> None:
     expected = plainly(kind, losses, world=world, optimizer=optimizer)
-    values = teams[world].run(
-        sharded, stage=stage, kind=kind, losses=losses, optimizer=optimizer
-    )[0]
+    values = teams[world].run(sharded, stage=stage, kind=kind, losses=losses, optimizer=optimizer)[
+        0
+    ]
     for name, value in expected.items():
         if not name.endswith(but or "-"):
             torch.testing.assert_close(values[name], value, rtol=1e-5, atol=2e-6, msg=name)

@@ -1,18 +1,17 @@
 """Ranks that fall out of step: an error that says which rank and what, in seconds."""
 
 import os
-import time
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 import engine
 from engine.failures import OptimizerNotElementwiseError, OrderError, PeerLostError
 from probe.errors import ProbeError, UsageError
 from tests.engine.cases import config, start, train
-from tests.engine.models import Odd, batch_of, loss_of, make_odd, two_groups
+from tests.engine.models import Odd, make_odd
 from tests.engine.team import Team
 
 STAGES = pytest.mark.parametrize("stage", [0, 1, 2, 3])
@@ -121,7 +120,9 @@ def misused() -> list[str]:
 def test_misuse_is_told_with_the_rank(teams: dict[int, Team]) -> None:
     for rank, told in enumerate(teams[2].run(misused)):
         assert told[0].startswith(f"rank {rank}: step() without backward() in step 0")
-        assert told[1].startswith(f"rank {rank}: backward needs a loss of one number, got shape (2, 3)")
+        assert told[1].startswith(
+            f"rank {rank}: backward needs a loss of one number, got shape (2, 3)"
+        )
         assert "got float" in told[2]
         assert "in step 1" in told[3]
         assert "configuration" in told[4]
@@ -162,7 +163,9 @@ def refused() -> list[str]:
     ):
         model = make_odd()
         try:
-            engine.initialize(model=model, optimizer=make(list(model.parameters())), config=config(1))
+            engine.initialize(
+                model=model, optimizer=make(list(model.parameters())), config=config(1)
+            )
         except OptimizerNotElementwiseError as error:
             told.append(str(error))
     model = make_odd()

@@ -1,6 +1,5 @@
 """The loss scaler against the tables worked out beforehand, and against torch's own."""
 
-
 import pytest
 import torch
 from hypothesis import given, settings

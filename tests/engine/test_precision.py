@@ -35,7 +35,9 @@ def test_a_power_of_two_scale_changes_no_bit(teams: dict[int, Team], stage: int)
         assert torch.equal(value, other_values[name]), name
 
 
-def one_rank_overflows(stage: int, precision: Precision, bad_rank: int) -> dict[str, Any]:
+def one_rank_overflows(
+    stage: int, precision: Precision, bad_rank: int, one_element: bool = False
+) -> dict[str, Any]:
     trainer = start(
         config(
             stage,
@@ -49,7 +51,9 @@ def one_rank_overflows(stage: int, precision: Precision, bad_rank: int) -> dict[
     before, rates = everything(trainer), trainer.get_lr()
     loss = loss_of(trainer, batch_of(2, trainer.global_rank))
     if trainer.global_rank == bad_rank:
-        loss = loss * float("inf")
+        # One element has one owner: no other rank sees anything bad in its slice.
+        one = trainer.module.blocks[0].norm.bias[0].float() * float("inf")
+        loss = loss + one if one_element else loss * float("inf")
     trainer.backward(loss)
     trainer.step()
     unchanged = all(
@@ -63,7 +67,9 @@ def one_rank_overflows(stage: int, precision: Precision, bad_rank: int) -> dict[
         "offenders": trainer.last_overflow.offenders,
     }
     losses = train(trainer, 2, first=3)
-    facts["goes on"] = trainer.was_step_applied() and all(map(torch.isfinite, map(torch.tensor, losses)))
+    facts["goes on"] = trainer.was_step_applied() and all(
+        map(torch.isfinite, map(torch.tensor, losses))
+    )
     trainer.close()
     return facts
 
@@ -87,6 +93,17 @@ def test_overflow_on_one_rank_skips_on_all_and_is_attributed(
             assert facts["offenders"][0].name == "gain"
             assert isinstance(facts["offenders"][0].kind, NonFinite)
         assert results[0]["offenders"] == results[1]["offenders"]
+
+
+@pytest.mark.parametrize("stage", [0, 1, 2, 3])
+def test_one_bad_element_of_one_owner_skips_on_all(teams: dict[int, Team], stage: int) -> None:
+    results = teams[3].run(
+        one_rank_overflows, stage=stage, precision=Precision.BF16, bad_rank=2, one_element=True
+    )
+    for facts in results:
+        assert facts["unchanged"] and not facts["applied"] and facts["goes on"]
+        (bad,) = facts["offenders"]
+        assert (bad.name, bad.rank, bad.kind) == ("blocks.0.norm.bias", 2, NonFinite.INF)
 
 
 class Straight(nn.Module):

@@ -66,10 +66,14 @@ def measured(stage: int, precision: Precision, steps: int) -> dict[str, Any]:
     sent = written_bytes() - before
     tallies = trainer.collectives.take_tallies()
     ledger = trainer.ledger()
-    padding = sum(
-        layout.padded_elements - layout.elements
-        for layout in (bucket.layout for bucket in trainer._stage._reducer.buckets)
-    ) if stage else 0
+    padding = (
+        sum(
+            layout.padded_elements - layout.elements
+            for layout in (bucket.layout for bucket in trainer._stage._reducer.buckets)
+        )
+        if stage
+        else 0
+    )
     trainer.close()
     return {
         "sent": sent / steps,
@@ -125,5 +129,9 @@ def test_model_states_are_the_closed_form_plus_named_padding(
         for category in MODEL_STATES:
             if stage == 0 and category is MemoryCategory.GRADS:
                 continue
-            slack = 8 * facts["padding"] + 4096 if category is MemoryCategory.OPTIMIZER_STATES else 64
-            assert ledger.residual_bytes[category] == pytest.approx(named[category], abs=slack), category
+            slack = (
+                8 * facts["padding"] + 4096 if category is MemoryCategory.OPTIMIZER_STATES else 64
+            )
+            assert ledger.residual_bytes[category] == pytest.approx(named[category], abs=slack), (
+                category
+            )

@@ -1,10 +1,13 @@
 """Whole comparisons as literal text, 80 columns wide."""
 
+from dataclasses import replace
+
 import pytest
 
 from probe.analyse.comparison import compare_runs
 from probe.analyse.conditions import parse_conditions
 from probe.analyse.gate import judge
+from probe.analyse.operator_shifts import TracedTime
 from probe.schema.documents import HostFacts
 from probe.schema.vocabulary import Precision
 from probe.text.comparison import comparison_lines
@@ -143,10 +146,40 @@ def test_markdown_escapes_what_acts():
         (-0.2, "-20.0 %"),
         (0.0001, "+<0.1 %"),
         (-0.0001, ">-0.1 %"),
+        (float("nan"), "nan"),
     ],
 )
 def test_changes_have_a_sign(relative, text):
     assert format_change(relative) == text.replace("+<", "<")
+
+
+def test_many_and_long_metrics_keep_the_table_narrow(shown):
+    names = {f"metric {number} of many {'x' * number}": float(number) for number in range(30)}
+    run = replace(made_run("base", noise=0), metrics=names)
+    comparison = compare_runs([[run], [run]])
+    text = shown(comparison_lines(comparison, judge(comparison, ())))
+    assert "… and 18 more metrics; --json lists all." in text
+    assert "metric 11 of many xxx…" in text
+    assert max(map(len, text.split("\n"))) <= 80
+
+
+def test_operators_that_moved_have_a_table(shown):
+    first = TracedTime(kernels={}, operators={"aten::mm": (4, 8e6)})
+    second = TracedTime(
+        kernels={}, operators={"aten::mm": (4, 9.5e6), "void " + "k" * 99: (1, 5e5)}
+    )
+    runs = [replace(made_run("run", noise=0), traced=traced) for traced in (first, second)]
+    comparison = compare_runs([[run] for run in runs])
+    text = shown(comparison_lines(comparison, judge(comparison, ())))
+    assert OPERATORS in text
+
+
+OPERATORS = """\
+Operators that moved most, a step of the profiled window
+operator                      A calls  B calls    A own    B own  difference
+aten::mm                            4        4  8.00 ms  9.50 ms    +1.50 ms
+void kkkkkkkkkkkkkkkkkkkkkk…        0        1     0 ns   500 µs     +500 µs
+"""
 
 
 def test_sparklines():

@@ -12,7 +12,9 @@ Shown = Callable[[Any], str]
 HOSTILE = "evil\x1b[2J\n[red]\u202e"
 
 
-def finding(kind: GainKind = GainKind.TIME, name: str = "head", link: Link | None = None) -> Finding:
+def finding(
+    kind: GainKind = GainKind.TIME, name: str = "head", link: Link | None = None
+) -> Finding:
     return Finding(
         id="overflow-in-one-tensor",
         title=f"{name} is the first to overflow in 3 of 3 steps.",

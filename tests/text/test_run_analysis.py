@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.analyse.made_run import MB, MS, configured, facts_of
 from rich.console import Group
 
 from probe.analyse.findings.catalogue import find_all
@@ -25,6 +24,7 @@ from probe.text.precision_table import precision_table
 from probe.text.run_analysis import run_analysis
 from probe.text.time_table import bar
 from tests.analyse.hand_built import table_of
+from tests.analyse.made_run import MB, MS, configured, facts_of
 
 Shown = Callable[[Any], str]
 

@@ -299,7 +299,9 @@ def test_a_hostile_manifest_is_shown_and_not_obeyed(shown: Shown) -> None:
         script=HOSTILE,
         lost=[HOSTILE] * 1000,
     )
-    view = run_detail(run_of(nasty, HOSTILE), NOTHING, analysis=[], table_rows={}, problems=[], now_ns=NOW_NS)
+    view = run_detail(
+        run_of(nasty, HOSTILE), NOTHING, analysis=[], table_rows={}, problems=[], now_ns=NOW_NS
+    )
     text = shown(view)
     assert "\x1b" not in text
     assert len(text) < 6000

@@ -15,6 +15,7 @@ from probe.analyse.trace.critical_path import PathKind, critical_path
 from probe.analyse.trace.gaps import GapCause, find_gaps
 from probe.analyse.trace.intervals import intersect, merge, subtract, union
 from probe.analyse.trace.kernels import kernel_table
+from probe.analyse.trace.nesting import nest
 from probe.analyse.trace.operators import Grouping, operator_table
 from probe.analyse.trace.rows import trace_rows
 from probe.analyse.trace.steps import StepMark, find_steps
@@ -107,6 +108,20 @@ def test_operators_have_own_time_and_device_time_once() -> None:
     assert linear.device_ns == 0
     assert rows["record_param_comms"].device_ns == 60 * US
     assert rows["Optimizer.step#AdamW.step"].device_ns == 20 * US
+
+
+def test_operators_that_only_touch_do_not_nest_and_those_of_no_length_do() -> None:
+    made = MadeTrace().op("a", 0, 10).op("b", 10, 30).op("c", 10, 10).op("d", 30, 31)
+    made.op("e", 5, 8, tid=2)
+    rows = {row.name: row.own_ns // US for row in operator_table(trace_of(made))}
+    assert rows == {"a": 10, "b": 20, "c": 0, "d": 1, "e": 3}
+    events = trace_of(made).events
+    assert nest(events).depth.tolist() == [0, 0, 1, 0, 0]
+
+
+def test_what_no_step_launched_is_in_no_step_s_window() -> None:
+    made = device_trace().launch(900, "late", 1400, 1500)
+    assert find_steps(trace_of(made)).steps[-1].end_ns == BASE_NS + 1170 * US
 
 
 def test_operators_are_told_apart_by_shapes_when_asked() -> None:
@@ -257,7 +272,9 @@ def test_the_critical_path_of_a_cpu_step_goes_through_the_collective() -> None:
     assert [(piece.kind, (piece.end_ns - piece.begin_ns) // US) for piece in path.pieces] == [
         (PathKind.COMPUTATION, 30),
         (PathKind.HOST, 20),
-        (PathKind.COMPUTATION, 30),
+        (PathKind.COMPUTATION, 10),
+        (PathKind.COMMUNICATION, 5),
+        (PathKind.COMPUTATION, 15),
         (PathKind.HOST, 20),
     ]
     made = MadeTrace().step(0, 0, 100).op("aten::mm", 0, 20).op("aten::mm", 80, 100)
@@ -279,6 +296,18 @@ def test_the_rows_of_a_trace_keep_the_identity_of_phases() -> None:
     step, _ = steps
     assert (step.forward_ns, step.backward_ns) == (30 * US, 25 * US)
     assert step.reduce_wait_ns == 20 * US
+
+
+def test_phases_are_told_by_what_launched_the_work() -> None:
+    made = MadeTrace().step(0, 0, 100)
+    made.note("enumerate(DataLoader)#_Iter.__next__", 0, 20).op("aten::stack", 5, 15)
+    made.op("aten::mm", 20, 40)
+    made.op("autograd::engine::evaluate_function: MmBackward0", 40, 70).op("aten::mm", 45, 60)
+    made.note("Optimizer.step#AdamW.step", 75, 95).op("aten::add_", 80, 90)
+    (row,) = trace_rows(trace_of(made)).rows
+    assert isinstance(row, StepRow)
+    spent = (row.data_ns, row.forward_ns, row.backward_ns, row.optimizer_ns, row.other_ns)
+    assert spent == (20 * US, 20 * US, 30 * US, 10 * US, 20 * US)
 
 
 def test_the_rows_of_collectives_name_phase_size_and_exposure() -> None:

@@ -171,12 +171,24 @@ def write_bomb(path: Path, head: bytes, body: bytes, megabytes: int) -> None:
         (b'{"traceEvents":[', b"["),
         (b'{"traceEvents":[', b'{"ph":"X","name":"a","ts":1,"dur":1},'),
         (b'{"a":', b"["),
+        (b'{"a":[', b"{},"),
+        (b"{", b'"a":{"traceEvents":[],'),
     ],
-    ids=["blanks", "blank-array", "long-name", "empty-events", "deep", "small-events", "deep-head"],
+    ids=[
+        "blanks",
+        "blank-array",
+        "long-name",
+        "empty-events",
+        "deep",
+        "small-events",
+        "deep-head",
+        "wide-head",
+        "many-arrays",
+    ],
 )
 def test_a_bomb_stays_small(tmp_path, head: bytes, body: bytes) -> None:
     path = tmp_path / "bomb.json.gz"
-    write_bomb(path, head, body, megabytes=90)
+    write_bomb(path, head, body, megabytes=48)
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, str(path)],
         capture_output=True,

@@ -270,6 +270,7 @@ def test_a_run_with_only_json_is_distilled_once(tmp_path) -> None:
     distilled = run / rank_dir(1) / "trace_5.parquet"
     distilled.unlink()
     shutil.copy(tmp_path / "job/worker1.pt.trace.json.gz", run / rank_dir(1) / "trace_5.json.gz")
+    assert [window.distilled for window in find_traces(run)] == [True, False]
     assert distill_run(run).paths == (distilled,)
     assert all(window.distilled for window in find_traces(run))
     assert distill_run(run).paths == ()

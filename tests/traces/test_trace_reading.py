@@ -110,7 +110,7 @@ def test_where_the_text_is_cut_into_pieces_does_not_matter(size: int) -> None:
     assert [event for batch in stream.batches() for event in batch] == whole
     assert stream.closed
     assert not stream.lost_events
-    assert stream.outside["traceName"] == "made.json"
+    assert bytes(stream.outside.base) == b"1700000000000000000"
 
 
 def test_a_trace_of_many_pieces_is_read_by_guess_and_whole() -> None:
@@ -146,6 +146,27 @@ def test_what_is_not_kept_is_counted() -> None:
     trace = read_text(made.kineto_text())
     assert [row[2:4] for row in plain(trace)] == [("module", "nn.Module: Linear_3")]
     assert trace.facts.left_out == {"untimed": 1, "python_function": 1}
+
+
+def test_only_the_document_s_own_array_counts() -> None:
+    made = cpu_trace()
+    made.head["note"] = {"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "no", "dur": 1}]}
+    made.head["text"] = '"traceEvents": ['
+    trace = read_text(made.kineto_text())
+    assert not trace.problems
+    assert plain(trace) == plain(read_text(cpu_trace().kineto_text()))
+
+
+def test_facts_that_make_no_sense_are_not_taken() -> None:
+    made = cpu_trace()
+    made.head["distributedInfo"] = {"rank": -3, "world_size": "many", "backend": ["x"] * 9000}
+    made.head["deviceProperties"] = [{"name": 5}, 7]
+    made.tail["baseTimeNanoseconds"] = 2**80
+    facts = read_text(made.kineto_text()).facts
+    assert (facts.rank, facts.world_size, facts.backend) == (None, None, "")
+    assert (facts.devices, facts.base_ns) == ([], 0)
+    made.head["distributedInfo"] = {"rank": "7", "pg_config": [{"ranks": list(range(5000))}]}
+    assert read_text(made.kineto_text()).facts.rank == 7
 
 
 def test_the_rank_is_also_taken_from_the_name_of_the_file() -> None:

@@ -1,6 +1,7 @@
 """So many steps were profiled that what is said of time and memory rests on few.
 
-Condition: steps were profiled, and fewer than 20 are left that count.
+Condition: steps were profiled, and fewer than 20 are left that count. Where none is left, as in a
+run that is made of traces, nothing is claimed either.
 """
 
 from probe.analyse.findings.finding import Change, Evidence, Finding, Gain, GainKind, Link, View
@@ -15,11 +16,12 @@ def find(facts: RunFacts) -> Finding | None:
     """How many steps are left."""
     profiled = facts.counted.excluded[Exclusion.PROFILED]
     left = len(facts.counted)
-    if not profiled or left >= ENOUGH_STEPS:
+    if not profiled or not 0 < left < ENOUGH_STEPS:
         return None
     return Finding(
         id="profiler-in-claim",
-        title=f"{profiled:,} steps were profiled, and only {left:,} are left to judge by.",
+        title=f"{profiled:,} of {facts.counted.recorded:,} steps were profiled; "
+        f"what is said of time rests on {left:,}.",
         evidence=(
             Evidence(name="recorded", value=format_count(facts.counted.recorded)),
             Evidence(name="profiled", value=format_count(profiled)),

@@ -91,25 +91,26 @@ def find_activity(trace: Trace) -> Activity:
         kinds = kernel_kinds(trace)
         return Activity(
             on_device=True,
-            computation=_covered(events, kinds[ActivityKind.COMPUTATION]),
-            communication=_covered(events, kinds[ActivityKind.COMMUNICATION]),
-            memcpy=_covered(events, kinds[ActivityKind.MEMCPY]),
+            computation=covered(events, kinds[ActivityKind.COMPUTATION]),
+            communication=covered(events, kinds[ActivityKind.COMMUNICATION]),
+            memcpy=covered(events, kinds[ActivityKind.MEMCPY]),
         )
     operators = events.of(TraceCategory.OPERATOR)
     of_collectives = operators & matches(trace, COLLECTIVE_OPERATOR)
     computing = [EMPTY]
     for lane in np.unique(events.lane[operators]):
         here = operators & (events.lane == lane)
-        covered = _covered(events, here & ~of_collectives)
-        computing.append(subtract(covered, _covered(events, here & of_collectives)))
+        open_here = covered(events, here & ~of_collectives)
+        computing.append(subtract(open_here, covered(events, here & of_collectives)))
     return Activity(
         on_device=False,
         computation=union(*computing),
-        communication=_covered(events, collective_annotations(trace)),
+        communication=covered(events, collective_annotations(trace)),
         memcpy=EMPTY,
     )
 
 
-def _covered(events: Events, chosen: Mask) -> Intervals:
+def covered(events: Events, chosen: Mask) -> Intervals:
+    """When at least one of the chosen events was open."""
     starts = events.start_ns[chosen]
     return merge(starts, starts + events.duration_ns[chosen])

@@ -16,7 +16,7 @@ The pieces cover the window without gaps or overlap, so their times sum to its w
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
@@ -31,7 +31,7 @@ from probe.analyse.trace.gaps import SYNCHRONISING_CALL, USUAL_DELAY_NS
 from probe.analyse.trace.launches import find_launches
 from probe.analyse.trace.nesting import nest
 from probe.analyse.trace.steps import TraceStep
-from probe.read.trace import NONE, Int64s, Mask, Trace
+from probe.read.trace import NONE, Mask, Trace
 from probe.schema.vocabulary import TraceCategory
 
 
@@ -91,7 +91,7 @@ class _Work:
     starts: list[int]
     ends: list[int]
     lanes: list[int]
-    positions: Int64s
+    positions: list[int]
 
     def last_ended(self, moment_ns: int) -> int:
         """The piece that ended last, no later than a moment; -1 if none."""
@@ -133,7 +133,7 @@ def _walk_device(trace: Trace, step: TraceStep, work: _Work) -> _Walk:
         start_ns = work.starts[place]
         yield PathKind.DELAY, "", work.ends[place]
         yield work.kinds[place], work.names[place], start_ns
-        call = call_of.get(int(work.positions[place]), NONE)
+        call = call_of.get(work.positions[place], NONE)
         issued_ns = min(int(call_ends[call]), start_ns) if call != NONE else None
         before = before_on_stream[place]
         freed_ns = work.ends[before] if before >= 0 else None
@@ -189,51 +189,79 @@ def _walk_host(trace: Trace, step: TraceStep) -> _Walk:
 
 
 def _device_work(trace: Trace, step: TraceStep) -> _Work:
-    kinds = kernel_kinds(trace)
-    events = trace.events
-    inside = (events.start_ns < step.end_ns) & (events.end_ns > step.begin_ns)
-    kind_of = {}
-    for kind, mask in kinds.items():
-        for position in np.flatnonzero(mask & inside):
-            kind_of[int(position)] = PathKind(kind.value)
-    return _work(trace, step, kind_of)
+    inside = _inside(trace, step)
+    pieces = [
+        _piece(trace, PathKind(kind.value), position)
+        for kind, mask in kernel_kinds(trace).items()
+        for position in np.flatnonzero(mask & inside).tolist()
+    ]
+    return _work(trace, pieces, step)
 
 
 def _host_work(trace: Trace, step: TraceStep) -> _Work:
-    """Operators that lie in no other."""
-    events = trace.events
-    operators = np.flatnonzero(events.of(TraceCategory.OPERATOR))
-    chosen = events.select(operators)
-    top = nest(chosen).depth == 0
-    inside = (chosen.start_ns < step.end_ns) & (chosen.end_ns > step.begin_ns)
+    """Operators that lie in no other, and apart from them the calls of collectives inside."""
+    operators = np.flatnonzero(trace.events.of(TraceCategory.OPERATOR))
+    parents = nest(trace.events.select(operators)).parent
     of_collectives = matches(trace, COLLECTIVE_OPERATOR)
-    kind_of = {
-        int(position): PathKind.COMMUNICATION if of_collectives[position] else PathKind.COMPUTATION
-        for position in operators[top & inside]
-    }
-    return _work(trace, step, kind_of)
+    inside = _inside(trace, step)
+    calls: dict[int, list[int]] = {}
+    for place in np.flatnonzero(of_collectives[operators] & inside[operators]):
+        outermost = place
+        while parents[outermost] != NONE:
+            outermost = parents[outermost]
+        calls.setdefault(int(operators[outermost]), []).append(int(operators[place]))
+    pieces: list[_Piece] = []
+    for position in operators[(parents == NONE) & inside[operators]].tolist():
+        whole = _piece(trace, PathKind.COMPUTATION, position)
+        begin_ns = whole.begin_ns
+        for call in sorted(calls.get(position, []), key=lambda at: trace.events.start_ns[at]):
+            part = _piece(trace, PathKind.COMMUNICATION, call)
+            if part.begin_ns >= begin_ns:
+                pieces += [replace(whole, begin_ns=begin_ns, end_ns=part.begin_ns), part]
+                begin_ns = part.end_ns
+        pieces.append(replace(whole, begin_ns=begin_ns))
+    return _work(trace, pieces, step)
 
 
 def _collective_work(trace: Trace, step: TraceStep) -> _Work:
-    events = trace.events
-    inside = (events.start_ns < step.end_ns) & (events.end_ns > step.begin_ns)
-    positions = np.flatnonzero(collective_annotations(trace) & inside)
-    return _work(trace, step, {int(place): PathKind.COMMUNICATION for place in positions})
+    positions = np.flatnonzero(collective_annotations(trace) & _inside(trace, step))
+    pieces = [_piece(trace, PathKind.COMMUNICATION, place) for place in positions.tolist()]
+    return _work(trace, pieces, step)
 
 
-def _work(trace: Trace, step: TraceStep, kind_of: dict[int, PathKind]) -> _Work:
+def _inside(trace: Trace, step: TraceStep) -> Mask:
     events = trace.events
-    positions = np.fromiter(kind_of, np.int64, len(kind_of))
-    positions = positions[events.duration_ns[positions] > 0]
-    ends = np.minimum(events.end_ns[positions], step.end_ns)
-    order = np.argsort(ends, kind="stable")
-    positions = positions[order]
+    return (events.start_ns < step.end_ns) & (events.end_ns > step.begin_ns)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Piece:
+    """One piece of work before it is put in order."""
+
+    kind: PathKind
+    position: int
+    begin_ns: int
+    end_ns: int
+
+
+def _piece(trace: Trace, kind: PathKind, position: int) -> _Piece:
+    begin_ns = int(trace.events.start_ns[position])
+    end_ns = begin_ns + int(trace.events.duration_ns[position])
+    return _Piece(kind=kind, position=position, begin_ns=begin_ns, end_ns=end_ns)
+
+
+def _work(trace: Trace, pieces: list[_Piece], step: TraceStep) -> _Work:
+    """Pieces in order of their ends; what has no length cannot hold anything up."""
+    ended = [(min(piece.end_ns, step.end_ns), piece) for piece in pieces]
+    ended = sorted((item for item in ended if item[0] > item[1].begin_ns), key=lambda item: item[0])
+    ordered = [piece for _, piece in ended]
+    positions = [piece.position for piece in ordered]
     return _Work(
-        kinds=[kind_of[int(place)] for place in positions],
-        names=[trace.names[code] for code in events.name[positions]],
-        starts=events.start_ns[positions].tolist(),
-        ends=ends[order].tolist(),
-        lanes=events.lane[positions].tolist(),
+        kinds=[piece.kind for piece in ordered],
+        names=[trace.names[trace.events.name[position]] for position in positions],
+        starts=[piece.begin_ns for piece in ordered],
+        ends=[end_ns for end_ns, _ in ended],
+        lanes=trace.events.lane[positions].tolist() if positions else [],
         positions=positions,
     )
 

@@ -17,7 +17,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from probe.analyse.trace.activity import Activity, matches
+from probe.analyse.trace.activity import Activity, covered, matches
 from probe.analyse.trace.intervals import (
     EMPTY,
     Intervals,
@@ -28,7 +28,7 @@ from probe.analyse.trace.intervals import (
 )
 from probe.analyse.trace.launches import Launches, find_launches
 from probe.analyse.trace.steps import TraceStep
-from probe.read.trace import NONE, Int64s, Mask, Trace
+from probe.read.trace import NONE, Int64s, Trace
 from probe.schema.vocabulary import TraceCategory
 
 USUAL_DELAY_NS = 20_000
@@ -36,7 +36,7 @@ USUAL_DELAY_NS = 20_000
 SYNCHRONISING_CALL = re.compile(
     r"(cuda|hip|cu)\w*Synchronize|hipMemcpyWithStream|cudaMemcpy$|cudaFree$"
 )
-_LOADING = re.compile(r"enumerate\(DataLoader\)|data$")
+LOADING = re.compile(r"enumerate\(DataLoader\)|data$")
 
 
 class GapCause(StrEnum):
@@ -95,11 +95,11 @@ class _HostState:
         events = trace.events
         calls = events.of(TraceCategory.LAUNCH, TraceCategory.SYNC)
         waits = calls & matches(trace, SYNCHRONISING_CALL)
-        notes = events.of(TraceCategory.ANNOTATION) & matches(trace, _LOADING)
+        notes = events.of(TraceCategory.ANNOTATION) & matches(trace, LOADING)
         return cls(
-            synchronising=_covered(trace, waits),
-            busy=_covered(trace, (events.of(TraceCategory.OPERATOR) | calls) & ~waits),
-            loading=_covered(trace, notes),
+            synchronising=covered(trace.events, waits),
+            busy=covered(trace.events, (events.of(TraceCategory.OPERATOR) | calls) & ~waits),
+            loading=covered(trace.events, notes),
         )
 
 
@@ -153,8 +153,3 @@ def _issued_ns(trace: Trace, launches: Launches, idle: Intervals) -> Int64s:
     call = launches.call[np.where(beyond, 0, following)]
     issued = np.where(call == NONE, idle.starts, trace.events.end_ns[call])
     return np.where(beyond, idle.ends, issued)
-
-
-def _covered(trace: Trace, chosen: Mask) -> Intervals:
-    starts = trace.events.start_ns[chosen]
-    return merge(starts, starts + trace.events.duration_ns[chosen])

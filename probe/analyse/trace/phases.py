@@ -1,9 +1,10 @@
 """The phases of a traced step, concluded from what launched each piece of work.
 
 What `Optimizer.step` launched is the optimizer's; what autograd's functions launched is backward's;
-all other computation is forward's. Exposed communication is a wait for a gather or for a reduction,
-by its operation. Idle time under an annotated DataLoader is data. The rest (copies, other idle
-time) is nobody's. So the phases sum to the wall time, as those that our engine records do.
+what a DataLoader launched is data; all other computation is forward's. Exposed communication is a
+wait for a gather or for a reduction, by its operation. Idle time under an annotated DataLoader is
+data too. The rest (copies, other idle time) is nobody's. So the phases sum to the wall time, as
+those that our engine records do.
 """
 
 import re
@@ -12,10 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from probe.analyse.trace.activity import Activity, matches
+from probe.analyse.trace.activity import Activity, covered, matches
 from probe.analyse.trace.collectives import CollectiveCalls, operation_of
-from probe.analyse.trace.gaps import GapCause, Gaps
-from probe.analyse.trace.intervals import Intervals, intersect, merge, subtract, union
+from probe.analyse.trace.gaps import LOADING, GapCause, Gaps
+from probe.analyse.trace.intervals import Intervals, intersect, subtract, union
 from probe.analyse.trace.launches import find_launches
 from probe.analyse.trace.steps import TraceStep
 from probe.read.trace import NONE, Int64s, Mask, Trace
@@ -31,6 +32,7 @@ class HostPhases:
 
     optimizer: Intervals
     backward: Intervals
+    data: Intervals
 
     def of_moments(self, moments_ns: Int64s) -> list[Phase]:
         """The phase in which something was issued at each moment."""
@@ -47,8 +49,9 @@ def find_host_phases(trace: Trace) -> HostPhases:
     events = trace.events
     hosts = events.of(TraceCategory.OPERATOR, TraceCategory.ANNOTATION)
     return HostPhases(
-        optimizer=_covered(trace, hosts & matches(trace, _UPDATING)),
-        backward=_covered(trace, hosts & matches(trace, _GOING_BACK)),
+        optimizer=covered(trace.events, hosts & matches(trace, _UPDATING)),
+        backward=covered(trace.events, hosts & matches(trace, _GOING_BACK)),
+        data=covered(trace.events, hosts & matches(trace, LOADING)),
     )
 
 
@@ -61,7 +64,7 @@ def step_phases(
 ) -> tuple[dict[Phase, int], ...]:
     """Time of each phase in ns, for each step; they sum to its wall time."""
     host = find_host_phases(trace)
-    updating, going_back = _computation_of(trace, activity, host)
+    updating, going_back, loading = _computation_of(trace, activity, host)
     gathering = intersect(_gathers(trace, collectives), activity.communication)
     exposed = subtract(activity.communication, activity.computation)
     begins = np.array([step.begin_ns for step in steps], np.int64)
@@ -69,7 +72,8 @@ def step_phases(
     parts = {
         Phase.OPTIMIZER: updating,
         Phase.BACKWARD: subtract(going_back, updating),
-        Phase.FORWARD: subtract(activity.computation, union(going_back, updating)),
+        Phase.FORWARD: subtract(activity.computation, union(going_back, updating, loading)),
+        Phase.DATA: subtract(loading, union(going_back, updating)),
         Phase.GATHER_WAIT: intersect(exposed, gathering),
         Phase.REDUCE_WAIT: subtract(exposed, gathering),
     }
@@ -78,7 +82,7 @@ def step_phases(
     for place, (step, gap) in enumerate(zip(steps, gaps, strict=True)):
         spent = dict.fromkeys(Phase, 0)
         spent |= {phase: int(values[place]) for phase, values in measured.items()}
-        spent[Phase.DATA] = gap.by_cause_ns[GapCause.DATA]
+        spent[Phase.DATA] += gap.by_cause_ns[GapCause.DATA]
         spent[Phase.OTHER] = step.wall_ns - sum(spent.values())
         phases.append(spent)
     return tuple(phases)
@@ -86,23 +90,23 @@ def step_phases(
 
 def _computation_of(
     trace: Trace, activity: Activity, host: HostPhases
-) -> tuple[Intervals, Intervals]:
-    """When the computation of the optimizer and of backward went on, wherever it ran."""
+) -> tuple[Intervals, Intervals, Intervals]:
+    """When the computation of optimizer, backward and data went on, wherever it ran."""
+    phases = (host.optimizer, host.backward, host.data)
     if not activity.on_device:
-        return (
-            intersect(activity.computation, host.optimizer),
-            intersect(activity.computation, host.backward),
-        )
+        updating, going_back, loading = (intersect(activity.computation, item) for item in phases)
+        return updating, going_back, loading
     launches = find_launches(trace)
     known = launches.call != NONE
     issued = trace.events.start_ns[launches.call[known]]
     device = launches.device[known]
     parts = []
-    for phase in (host.optimizer, host.backward):
+    for phase in phases:
         chosen = np.zeros(len(trace.events), np.bool_)
         chosen[device[_within(phase, issued)]] = True
-        parts.append(intersect(activity.computation, _covered(trace, chosen)))
-    return parts[0], parts[1]
+        parts.append(intersect(activity.computation, covered(trace.events, chosen)))
+    updating, going_back, loading = parts
+    return updating, going_back, loading
 
 
 def _gathers(trace: Trace, collectives: CollectiveCalls) -> Intervals:
@@ -112,7 +116,7 @@ def _gathers(trace: Trace, collectives: CollectiveCalls) -> Intervals:
     )
     chosen = np.zeros(len(trace.events), np.bool_)
     chosen[collectives.positions[gathers[collectives.facts]]] = True
-    return _covered(trace, chosen)
+    return covered(trace.events, chosen)
 
 
 def _within(where: Intervals, moments_ns: Int64s) -> Mask:
@@ -121,8 +125,3 @@ def _within(where: Intervals, moments_ns: Int64s) -> Mask:
     place = np.searchsorted(where.starts, moments_ns, side="right") - 1
     inside: Mask = (place >= 0) & (moments_ns < where.ends[np.maximum(place, 0)])
     return inside
-
-
-def _covered(trace: Trace, chosen: Mask) -> Intervals:
-    starts = trace.events.start_ns[chosen]
-    return merge(starts, starts + trace.events.duration_ns[chosen])

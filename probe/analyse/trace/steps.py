@@ -17,7 +17,7 @@ from probe.analyse.trace.launches import Launches, find_launches
 from probe.read.trace import NONE, Int64s, Trace
 from probe.schema.vocabulary import Phase, TraceCategory
 
-_STEP_NAME = re.compile(r"ProfilerStep\s*#\s*(\d{1,15})")
+_STEP_NAME = re.compile(r"ProfilerStep\s*#\s*(\d{1,12})(?!\d)")
 
 
 class StepMark(StrEnum):
