@@ -4,13 +4,16 @@ import json
 from typing import Any
 
 from plotly.offline import get_plotlyjs
+from plotly.utils import PlotlyJSONEncoder
 
 from probe.figures.theme import Mode, template
 
 
 def figure_json(figure: Any) -> str:
     """Traces and layout without a template: arrays as base64, the ground is laid by the page."""
-    return str(figure.update_layout(template={}, overwrite=True).to_json())
+    plain = figure.to_dict()
+    plain["layout"].pop("template", None)
+    return json.dumps(plain, cls=PlotlyJSONEncoder)
 
 
 def template_json() -> str:

@@ -15,13 +15,20 @@ from probe.figures.palette import (
     PLAIN,
     Look,
     bar_fill,
+    bar_fills,
     hollow_fill,
     operation_look,
 )
-from probe.figures.scales import rate_unit, size_unit, small_floats, time_unit
+from probe.figures.scales import (
+    rate_unit,
+    room_for_labels,
+    size_unit,
+    small_floats,
+    time_unit,
+)
 from probe.figures.theme import new_figure
 from probe.schema.vocabulary import Phase
-from probe.units import format_bytes, format_count, format_duration, format_percent
+from probe.units import format_bytes, format_duration, format_number, format_percent
 
 MOST_OPERATIONS = 12
 
@@ -65,7 +72,7 @@ def bandwidths(comm: Communication) -> Any:
             x=unit.of(bus),
             orientation="h",
             name="busbw",
-            marker=_many(shown),
+            marker=bar_fills([operation_look(item.op) for item in shown]),
             hovertemplate=f"busbw %{{x:.4~g}} {unit.name}<extra></extra>",
         )
     )
@@ -93,7 +100,7 @@ def exposed_and_hidden(comm: Communication) -> Any:
         barmode="stack",
         bargap=0.3,
         hovermode="closest",
-        xaxis={"title": {"text": f"busy time of a rank in a step [{unit.name}]"}},
+        xaxis={"title": {"text": f"busy a step [{unit.name}]"}},
         yaxis={"showgrid": False},
     )
     figure.add_trace(
@@ -151,7 +158,10 @@ def traffic_beside_closed_form(lines: Sequence[TrafficBeside]) -> Any:
         barmode="group",
         bargap=0.3,
         hovermode="closest",
-        xaxis={"title": {"text": f"a rank and step [{unit.name}]"}, "rangemode": "tozero"},
+        xaxis={
+            "title": {"text": f"a rank and step [{unit.name}]"},
+            "range": room_for_labels(unit.of(np.array([*recorded, *expected]))),
+        },
         yaxis={"showgrid": False, "autorange": "reversed"},
     )
     figure.add_trace(
@@ -165,8 +175,7 @@ def traffic_beside_closed_form(lines: Sequence[TrafficBeside]) -> Any:
                 f"{format_bytes(round(size))}{'' if remark in ('', 'none') else f' ({remark})'}"
                 for size, remark in zip(recorded, remarks, strict=True)
             ],
-            textposition="auto",
-            insidetextanchor="start",
+            textposition="outside",
             textangle=0,
             cliponaxis=False,
             hovertemplate="recorded %{text}<extra></extra>",
@@ -192,7 +201,8 @@ def message_sizes(comm: Communication) -> Any:
         title="Sizes of collectives",
         alternative="Mean payload of a collective: "
         + ", ".join(
-            f"{_label(item)} {format_bytes(item.bytes_per_call)} × {format_count(round(item.calls))}"
+            f"{_label(item)} {format_bytes(item.bytes_per_call)}, "
+            f"{format_number(item.calls)} a step"
             for item in shown
         )
         + ".",
@@ -201,6 +211,8 @@ def message_sizes(comm: Communication) -> Any:
             "title": {"text": "mean payload of a collective [B, log]"},
             "type": "log",
             "exponentformat": "SI",
+            "dtick": 1,
+            "range": _decades([item.bytes_per_call or 1.0 for item in shown]),
         },
         yaxis={"title": {"text": "collectives of a rank in a step"}, "rangemode": "tozero"},
     )
@@ -234,17 +246,14 @@ _PHASE_SYMBOL = {
 }
 
 
+def _decades(values: Sequence[float]) -> list[int]:
+    """Whole powers of ten around all values."""
+    logs = np.log10(values)
+    return [int(np.floor(logs.min() - 0.1)), int(np.ceil(logs.max() + 0.1))]
+
+
 def _label(item: OperationTraffic) -> str:
     return f"{words(item.op)} · {words(item.phase)}"
-
-
-def _many(shown: Sequence[OperationTraffic]) -> dict[str, Any]:
-    looks = [operation_look(item.op) for item in shown]
-    fill = bar_fill(NEUTRAL)
-    fill["color"] = [look.colour for look in looks]
-    fill["pattern"]["bgcolor"] = [look.colour for look in looks]
-    fill["pattern"]["shape"] = [look.pattern for look in looks]
-    return fill
 
 
 def _replaced(line: TrafficBeside) -> str:

@@ -1,6 +1,7 @@
 """One side against the first: waterfall of a step, ratios with intervals, memory, traffic."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from probe.figures.palette import (
     PHASES,
     Look,
     bar_fill,
+    bar_fills,
     hollow_fill,
     line_of,
     operation_look,
@@ -45,7 +47,7 @@ def waterfall_of_phases(fall: Waterfall, *, first: str, second: str) -> Any:
     ]
     steps = [(words(part.phase), part.delta_ns, PHASES[part.phase]) for part in shown]
     rest = fall.second_ns - fall.first_ns - sum(part.delta_ns for part in shown)
-    if len(shown) < len(fall.phases) and rest:
+    if len(shown) < len(fall.phases) and abs(rest) >= 1:
         steps.append(("all others", rest, NEUTRAL))
     unit = time_unit(np.array([largest]))
     ends = np.cumsum([fall.first_ns, *(delta for _, delta, _ in steps)])
@@ -93,13 +95,16 @@ def waterfall_of_phases(fall: Waterfall, *, first: str, second: str) -> Any:
         [_signed(delta) for _, delta, _ in steps],
         unit,
     )
+    # From each bar to the next at the height that both share.
+    heights = np.repeat(ends, 3)
+    heights[2::3] = np.nan
     figure.add_trace(
         go.Scatter(
-            x=names,
-            y=unit.of(np.r_[ends, fall.second_ns]),
+            x=[name for pair in pairwise(names) for name in (*pair, pair[1])],
+            y=unit.of(heights),
             mode="lines",
             hoverinfo="skip",
-            line={**line_of(NEUTRAL, 1), "shape": "hv", "dash": "dot"},
+            line={**line_of(NEUTRAL, 1), "dash": "dot"},
         )
     )
     return figure
@@ -114,16 +119,12 @@ def _add_bars(
     texts: list[str],
     unit: Any,
 ) -> None:
-    fill = bar_fill(NEUTRAL)
-    fill["color"] = [look.colour for look in looks]
-    fill["pattern"]["bgcolor"] = [look.colour for look in looks]
-    fill["pattern"]["shape"] = [look.pattern for look in looks]
     figure.add_trace(
         go.Bar(
             x=names,
             base=unit.of(base),
             y=unit.of(length),
-            marker=fill,
+            marker=bar_fills(looks),
             text=texts,
             textposition="outside",
             textangle=0,
@@ -271,10 +272,10 @@ def traffic_side_by_side(pair: Pair) -> Any:
     for place, side in enumerate((pair.first, pair.second)):
         colours = [operation_look(item.op).colour for item in shown]
         fill = bar_fill(NEUTRAL) if place else hollow_fill(NEUTRAL)
-        fill["pattern"]["fgcolor" if not place else "bgcolor"] = colours
         if place:
             fill["color"] = colours
         else:
+            fill["pattern"]["fgcolor"] = colours
             fill["line"]["color"] = colours
         figure.add_trace(
             go.Bar(

@@ -16,11 +16,12 @@ from probe.figures.palette import (
     NEUTRAL,
     Look,
     bar_fill,
+    bar_fills,
     hollow_fill,
     line_of,
     pattern,
 )
-from probe.figures.scales import size_unit, small_steps
+from probe.figures.scales import room_for_labels, size_unit, small_steps
 from probe.figures.theme import new_figure
 from probe.figures.thinning import points_caption, thin
 from probe.schema.vocabulary import MemoryCategory, Tier
@@ -110,7 +111,14 @@ def memory_at_peak(lines: Sequence[Beside], peak: MemoryPeak) -> Any:
         barmode="group",
         bargap=0.3,
         hovermode="closest",
-        xaxis={"title": {"text": f"memory [{unit.name}]"}},
+        xaxis={
+            "title": {"text": f"memory [{unit.name}]"},
+            "range": room_for_labels(
+                unit.of(
+                    np.array([max(line.measured_bytes, line.theory_bytes or 0) for line in lines])
+                )
+            ),
+        },
         yaxis={"showgrid": False},
     )
     figure.add_trace(
@@ -130,18 +138,9 @@ def memory_at_peak(lines: Sequence[Beside], peak: MemoryPeak) -> Any:
             x=unit.of(np.array([line.measured_bytes for line in shown])),
             orientation="h",
             name="measured",
-            marker={
-                "color": [_look(line).colour for line in shown],
-                "pattern": {
-                    **pattern(NEUTRAL),
-                    "bgcolor": [_look(line).colour for line in shown],
-                    "shape": [_look(line).pattern for line in shown],
-                },
-                "line": {"width": 0},
-            },
+            marker=bar_fills([_look(line) for line in shown]),
             text=[f"{format_bytes(line.measured_bytes)}{_why(line)}" for line in shown],
-            textposition="auto",
-            insidetextanchor="start",
+            textposition="outside",
             textangle=0,
             cliponaxis=False,
             hovertemplate="measured %{text}<extra></extra>",
@@ -226,9 +225,11 @@ def _label(line: Beside) -> str:
 
 
 def _why(line: Beside) -> str:
-    """The residual under its name, where a closed form is there to differ from."""
-    if line.residual is Residual.NONE or line.theory_bytes is None:
-        return f" ({words(line.residual)})" if line.category and not line.theory_bytes else ""
+    """The residual under its name, with its size where there is a closed form to differ from."""
+    if line.residual is Residual.NONE or line.category is None:
+        return ""
+    if line.theory_bytes is None:
+        return f" ({words(line.residual)})"
     sign = "+" if line.residual_bytes > 0 else ""
     return f" ({sign}{format_bytes(line.residual_bytes)} {words(line.residual)})"
 

@@ -9,7 +9,7 @@ from probe.analyse.numerics import GradientRange, LostUpdates
 from probe.analyse.series.exponents import ExponentHistogram, UnderflowByParameter
 from probe.figures.names import plain, words
 from probe.figures.palette import BAD, HEAT, PLAIN, Look, bar_fill, line_of
-from probe.figures.scales import small_floats, small_steps
+from probe.figures.scales import power_words, small_floats, small_steps
 from probe.figures.theme import new_figure
 from probe.figures.thinning import points_caption, thin
 from probe.units import format_count, format_number, format_percent
@@ -56,8 +56,9 @@ def exponent_histogram(histogram: ExponentHistogram) -> Any:
         yaxis={
             "title": {"text": "elements [log]"},
             "type": "log",
-            "exponentformat": "power",
+            "exponentformat": "SI",
             "dtick": 1,
+            "range": [0, float(np.log10(max(10, elements.max()))) + 0.9],
         },
         shapes=[
             {
@@ -85,7 +86,7 @@ def exponent_histogram(histogram: ExponentHistogram) -> Any:
                 x=(begin + end) / 2,
                 y=height,
                 yref="paper",
-                yanchor="bottom",
+                yanchor="top",
                 text=name,
                 showarrow=False,
                 font={"size": 11},
@@ -169,6 +170,7 @@ def underflow_heatmap(underflow: UnderflowByParameter) -> Any:
             z=small_floats(share),
             colorscale=HEAT,
             zmin=0,
+            zmax=float(np.nanmax(share)) or 1.0,
             colorbar={"title": {"text": "underflow [%]", "side": "right"}, "thickness": 12},
             hovertemplate="%{y}<br>step %{x}: %{z:.3~g} %<extra></extra>",
         )
@@ -233,8 +235,8 @@ def _scale(histogram: ExponentHistogram) -> str:
     if low is None or high is None:
         return "without a loss scale"
     if low == high:
-        return f"at loss scale {format_number(low)}"
-    return f"at loss scales {format_number(low)} to {format_number(high)}"
+        return f"at loss scale {power_words(low)}"
+    return f"at loss scales {power_words(low)} to {power_words(high)}"
 
 
 def _or_nan(value: float | None) -> float:

@@ -9,7 +9,7 @@ from probe.analyse.offload import OffloadTraffic
 from probe.analyse.series.offload_series import OffloadSeries
 from probe.figures.names import words
 from probe.figures.palette import NEUTRAL, PHASES, TIERS, Look, bar_fill, hollow_fill, line_of
-from probe.figures.scales import size_unit, small_steps, time_unit
+from probe.figures.scales import room_for_labels, size_unit, small_steps, time_unit
 from probe.figures.theme import new_figure
 from probe.figures.thinning import points_caption, thin
 from probe.schema.vocabulary import Direction, Phase
@@ -98,7 +98,10 @@ def offload_routes(traffic: OffloadTraffic) -> Any:
         barmode="stack",
         bargap=0.3,
         hovermode="closest",
-        xaxis={"title": {"text": f"busy time of a rank in a step [{unit.name}]"}},
+        xaxis={
+            "title": {"text": f"busy a step [{unit.name}]"},
+            "range": room_for_labels(unit.of(exposed + hidden)),
+        },
         yaxis={"showgrid": False, "autorange": "reversed"},
     )
     figure.add_trace(
@@ -119,7 +122,7 @@ def offload_routes(traffic: OffloadTraffic) -> Any:
             name="hidden under compute",
             marker=hollow_fill(NEUTRAL),
             text=speed,
-            textposition="auto",
+            textposition="outside",
             textangle=0,
             cliponaxis=False,
             hovertemplate=f"hidden %{{x:.4~g}} {unit.name}, %{{text}}<extra></extra>",

@@ -13,7 +13,7 @@ from probe.analyse.series.step_series import StepSeries
 from probe.analyse.series.training_series import TrainingSeries
 from probe.figures.names import plain
 from probe.figures.palette import BAD, Look, line_of, run_look
-from probe.figures.scales import Unit, small_floats, small_steps, time_unit
+from probe.figures.scales import Unit, power_axis, small_floats, small_steps, time_unit
 from probe.figures.theme import new_figure
 from probe.figures.thinning import points_caption, thin, thin_marks
 from probe.units import format_duration, format_exact, format_number
@@ -75,7 +75,7 @@ def overlay(runs: Sequence[OverlaidRun], quantity: Quantity, *, along: Along = A
                 }[along]
             }
         },
-        yaxis=_y_axis(quantity, unit),
+        yaxis=_y_axis(told, quantity, unit),
         yaxis2={"overlaying": "y", "range": [0, 1], "fixedrange": True, "visible": False},
     )
     least = (1, 1)
@@ -148,12 +148,15 @@ def _positions(run: OverlaidRun, along: Along, time: Unit) -> Any:
     return small_steps(run.steps.step)
 
 
-def _y_axis(quantity: Quantity, unit: Unit) -> dict[str, Any]:
+def _y_axis(
+    told: Sequence[tuple[int, OverlaidRun]], quantity: Quantity, unit: Unit
+) -> dict[str, Any]:
     if quantity is Quantity.LOSS_SCALE:
-        return {"title": {"text": "loss scale (log)"}, "type": "log", "exponentformat": "power"}
+        scales = [run.training.scale for _, run in told]
+        return {"title": {"text": "loss scale"}, **power_axis(*scales)}
     if quantity is Quantity.STEP_TIME:
         return {
-            "title": {"text": f"wall time of the slowest rank [{unit.name}]"},
+            "title": {"text": f"step time [{unit.name}]"},
             "rangemode": "tozero",
         }
     return {"title": {"text": str(quantity)}}

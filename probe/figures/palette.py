@@ -5,7 +5,7 @@ are told apart by people who see red and green alike. None stands alone: areas a
 pattern, lines a dash, markers a shape.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -101,7 +101,7 @@ def pattern(look: Look) -> dict[str, Any]:
         "shape": look.pattern,
         "size": 7,
         "solidity": 0.25,
-        "bgcolor": look.colour,
+        "fillmode": "overlay",
         "fgcolor": "rgba(255,255,255,0.55)",
     }
 
@@ -109,6 +109,11 @@ def pattern(look: Look) -> dict[str, Any]:
 def bar_fill(look: Look) -> dict[str, Any]:
     """The marker of a bar."""
     return {"color": look.colour, "pattern": pattern(look), "line": {"width": 0}}
+
+
+def bar_fills(looks: Sequence[Look]) -> dict[str, Any]:
+    """The marker of a trace whose bars mean different things; each has its name on the axis."""
+    return {"color": [look.colour for look in looks], "line": {"width": 0}}
 
 
 def hollow_fill(look: Look) -> dict[str, Any]:
@@ -119,6 +124,7 @@ def hollow_fill(look: Look) -> dict[str, Any]:
             "shape": "/",
             "size": 6,
             "solidity": 0.2,
+            "fillmode": "replace",
             "bgcolor": "rgba(0,0,0,0)",
             "fgcolor": look.colour,
         },
@@ -129,6 +135,20 @@ def hollow_fill(look: Look) -> dict[str, Any]:
 def line_of(look: Look, width: float = 1.4) -> dict[str, Any]:
     """The line of a series."""
     return {"color": look.colour, "dash": look.dash, "width": width}
+
+
+def ink_on(colour: str) -> str:
+    """Black or white, whichever is read better on a colour."""
+    return "#10141a" if luminance(colour) > 0.2 else "#ffffff"
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance of a colour written #rrggbb, as WCAG defines it."""
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    linear = [
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+    ]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
 def run_look(index: int) -> Look:

@@ -58,6 +58,7 @@ def wait_heatmap(waits: RankWaits) -> Any:
             z=unit.of(matrix[rows]),
             colorscale=HEAT,
             zmin=0,
+            zmax=float(np.nanmax(unit.of(matrix))),
             colorbar={"title": {"text": f"wait [{unit.name}]", "side": "right"}, "thickness": 12},
             hovertemplate=f"rank %{{y}}, step %{{x}}: %{{z:.4~g}} {unit.name}<extra></extra>",
         )

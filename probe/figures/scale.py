@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import plotly.graph_objects as go
 
 from probe.analyse.series.training_series import Flags, Floats, TrainingSeries
 from probe.figures.palette import BAD, GOOD, PLAIN, Look, line_of
-from probe.figures.scales import small_floats, small_steps
+from probe.figures.scales import power_axis, power_words, small_floats, small_steps
 from probe.figures.theme import new_figure
 from probe.figures.thinning import (
     MOST_POINTS,
@@ -66,10 +65,10 @@ def training_story(series: TrainingSeries) -> Any:
         title="Loss, gradient norm and loss scale" if scaled else "Loss and gradient norm",
         alternative=_alternative(series, scaled=scaled),
         height=90 + PANEL * count,
-        **_axes(panels, scaled=scaled),
+        **_axes(panels, series.scale if scaled else None),
     )
     changed = series.overflowed | series.without_gradient | series.raised | series.lowered
-    _add_guides(figure, series, axis=f"y{2 * count + 1}")
+    _add_guides(figure, series, panels=count)
     drawn = []
     for place, panel in enumerate(panels, start=1):
         drawn.append(_add_panel(figure, series, panel, changed, place=place))
@@ -171,33 +170,35 @@ def _add_scale(figure: Any, series: TrainingSeries, *, place: int) -> tuple[int,
     return (len(kept), len(corners)) if len(kept) < len(corners) else (1, 1)
 
 
-def _add_guides(figure: Any, series: TrainingSeries, *, axis: str) -> None:
-    """A faint line through all panels for each skipped step, or for each crowd of them."""
+def _add_guides(figure: Any, series: TrainingSeries, *, panels: int) -> None:
+    """A faint line through every panel for each skipped step, or for each crowd of them."""
     places = np.flatnonzero(series.overflowed | series.without_gradient)
     if not len(places):
         return
     marks: Positions = thin_marks(places, len(series), limit=MOST_GUIDES)[0]
-    x: npt.NDArray[np.float64] = np.repeat(series.step[marks].astype(np.float64), 3)
+    x = np.repeat(series.step[marks].astype(np.float64), 3)
     x[2::3] = np.nan
     y = np.tile(np.array([0, 1, np.nan], dtype=np.float32), len(marks))
-    figure.add_trace(
-        go.Scatter(
-            x=x,
-            y=y,
-            name="skipped",
-            mode="lines",
-            yaxis=axis,
-            hoverinfo="skip",
-            showlegend=False,
-            opacity=0.35,
-            line={"width": 1, "color": BAD.colour, "dash": "dot"},
+    for place in range(1, panels + 1):
+        figure.add_trace(
+            go.Scatter(
+                x=x,
+                y=y,
+                name="skipped",
+                mode="lines",
+                yaxis=_rim_axis(place),
+                hoverinfo="skip",
+                showlegend=False,
+                opacity=0.35,
+                line={"width": 1, "color": BAD.colour, "dash": "dot"},
+            )
         )
-    )
 
 
-def _axes(panels: list[_Panel], *, scaled: bool) -> dict[str, Any]:
+def _axes(panels: list[_Panel], scale: Floats | None) -> dict[str, Any]:
     """Panels from top to bottom on one x axis, each with an invisible axis for its rim."""
-    titles = [*(panel.title for panel in panels), *(["loss scale"] if scaled else [])]
+    titles = [panel.title for panel in panels]
+    titles += [] if scale is None else ["loss scale"]
     count = max(1, len(titles))
     gap = 0.06
     height = (1 - gap * (count - 1)) / count
@@ -209,13 +210,8 @@ def _axes(panels: list[_Panel], *, scaled: bool) -> dict[str, Any]:
             "title": {"text": title},
             "anchor": "x",
         }
-        if scaled and place == count:
-            axis |= {
-                "type": "log",
-                "dtick": "auto",
-                "title": {"text": "loss scale (log)"},
-                "exponentformat": "power",
-            }
+        if scale is not None and place == count:
+            axis |= {"title": {"text": "loss scale"}, **power_axis(scale)}
         axes["yaxis" if place == 1 else f"yaxis{place}"] = axis
         axes[_rim_axis(place).replace("y", "yaxis")] = {
             "overlaying": "y" if place == 1 else f"y{place}",
@@ -223,13 +219,6 @@ def _axes(panels: list[_Panel], *, scaled: bool) -> dict[str, Any]:
             "fixedrange": True,
             "visible": False,
         }
-    axes[f"yaxis{2 * count + 1}"] = {
-        "domain": [0, 1],
-        "range": [0, 1],
-        "fixedrange": True,
-        "visible": False,
-        "overlaying": "free",
-    }
     return axes
 
 
@@ -248,8 +237,8 @@ def _alternative(series: TrainingSeries, *, scaled: bool) -> str:
     if scaled:
         scale = series.scale[~np.isnan(series.scale)]
         said.append(
-            f"loss scale between {format_number(float(scale.min()))} and "
-            f"{format_number(float(scale.max()))}, raised {int(series.raised.sum())} times, "
+            f"loss scale between {power_words(float(scale.min()))} and "
+            f"{power_words(float(scale.max()))}, raised {int(series.raised.sum())} times, "
             f"lowered {int(series.lowered.sum())} times"
         )
     return "; ".join(said) + "."

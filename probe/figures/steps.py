@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 from probe.analyse.phases import PhaseTime
 from probe.analyse.series.step_series import Standing, StepSeries
 from probe.figures.names import words
-from probe.figures.palette import BAD, NEUTRAL, PHASES, PLAIN, Look, bar_fill, pattern
+from probe.figures.palette import BAD, NEUTRAL, PHASES, PLAIN, Look, bar_fill, ink_on, pattern
 from probe.figures.scales import small_steps, time_unit
 from probe.figures.theme import new_figure
 from probe.figures.thinning import points_caption, thin, thin_marks
@@ -48,7 +48,7 @@ def phases_by_step(series: StepSeries) -> Any:
         bargap=0.12,
         xaxis={"title": {"text": "step"}},
         yaxis={
-            "title": {"text": f"wall time of the slowest rank [{unit.name}]"},
+            "title": {"text": f"step time [{unit.name}]"},
             "rangemode": "tozero",
         },
     )
@@ -99,7 +99,7 @@ def step_times(series: StepSeries) -> Any:
         caption=points_caption(len(kept), len(series), "steps"),
         xaxis={"title": {"text": "step"}},
         yaxis={
-            "title": {"text": f"wall time of the slowest rank [{unit.name}]"},
+            "title": {"text": f"step time [{unit.name}]"},
             "rangemode": "tozero",
         },
     )
@@ -166,7 +166,7 @@ def phase_shares(phases: Sequence[PhaseTime]) -> Any:
         barmode="stack",
         hovermode="closest",
         xaxis={
-            "title": {"text": "share of the wall time of the steps that count [%]"},
+            "title": {"text": "share of the counted time [%]"},
             "range": [0, 100],
         },
         yaxis={"visible": False},
@@ -185,7 +185,7 @@ def phase_shares(phases: Sequence[PhaseTime]) -> Any:
                 textposition="inside",
                 insidetextanchor="middle",
                 textangle=0,
-                textfont={"color": "#ffffff"},
+                textfont={"color": ink_on(look.colour)},
                 hovertemplate=f"{words(item.phase)}: {format_percent(item.share)}"
                 f", median {format_duration(item.median_ns)}<extra></extra>",
             )

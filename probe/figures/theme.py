@@ -41,6 +41,7 @@ def template(mode: Mode) -> Any:
         "showline": True,
         "automargin": True,
         "title": {"standoff": 8},
+        "ticklabelstandoff": 4,
     }
     return go.layout.Template(
         layout={
@@ -95,6 +96,7 @@ def new_figure(
                 "yref": "container",
                 "yanchor": "bottom",
                 "itemsizing": "constant",
+                "traceorder": "normal",
             },
             "hovermode": "x unified",
             "template": template(Mode.LIGHT),

@@ -40,6 +40,13 @@ ROOMS: dict[str, set[str]] = {
         "probe.merge",
         "probe.analyse",
     },
+    "probe.report": {
+        "probe.schema",
+        "probe.read",
+        "probe.analyse",
+        "probe.figures",
+        "probe.text",
+    },
     "probe.launch": {"probe"},
     "probe.commands": {"probe"},
     "probe.__main__": {"probe"},
