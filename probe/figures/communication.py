@@ -208,11 +208,8 @@ def message_sizes(comm: Communication) -> Any:
         + ".",
         hovermode="closest",
         xaxis={
-            "title": {"text": "mean payload of a collective [B, log]"},
-            "type": "log",
-            "exponentformat": "SI",
-            "dtick": 1,
-            "range": _decades([item.bytes_per_call or 1.0 for item in shown]),
+            "title": {"text": "mean payload of a collective [bytes, log]"},
+            **_decades([item.bytes_per_call or 1.0 for item in shown]),
         },
         yaxis={"title": {"text": "collectives of a rank in a step"}, "rangemode": "tozero"},
     )
@@ -246,10 +243,16 @@ _PHASE_SYMBOL = {
 }
 
 
-def _decades(values: Sequence[float]) -> list[int]:
-    """Whole powers of ten around all values."""
+def _decades(values: Sequence[float]) -> dict[str, Any]:
+    """A logarithmic axis with a tick at each power of ten around the values."""
     logs = np.log10(values)
-    return [int(np.floor(logs.min() - 0.1)), int(np.ceil(logs.max() + 0.1))]
+    powers = range(int(np.floor(logs.min())), int(np.ceil(logs.max())) + 1)
+    return {
+        "type": "log",
+        "tickvals": [10.0**power for power in powers],
+        "ticktext": [format_bytes(10.0**power) for power in powers],
+        "range": [powers[0] - 0.3, powers[-1] + 0.3],
+    }
 
 
 def _label(item: OperationTraffic) -> str:

@@ -122,7 +122,7 @@ def _add_bars(
     figure.add_trace(
         go.Bar(
             x=names,
-            base=unit.of(base),
+            base=unit.bases(base),
             y=unit.of(length),
             marker=bar_fills(looks),
             text=texts,
@@ -154,7 +154,7 @@ def ratio_intervals(pair: Pair, *, material: float) -> Any:
         height=150 + 40 * max(2, len(shown)),
         hovermode="closest",
         showlegend=False,
-        xaxis={"title": {"text": "change [%]"}, "zeroline": True},
+        xaxis={"title": {"text": "change [%]"}, "zeroline": True, "range": _padded(low, high)},
         yaxis={"type": "category", "showgrid": False, "range": [-0.6, len(shown) - 0.4]},
         shapes=[
             {
@@ -325,6 +325,13 @@ def runs_at_a_glance(comparison: Comparison, names: Sequence[str]) -> Any:
             )
         )
     return figure
+
+
+def _padded(low: Any, high: Any) -> list[float]:
+    """All intervals and zero, with room for the words above the outermost."""
+    begin, end = min([0.0, *low.tolist()]), max([0.0, *high.tolist()])
+    room = max(2.0, 0.22 * (end - begin))
+    return [begin - room, end + room]
 
 
 def measure_words(item: MeasureChange) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from probe.analyse.comparison import RunLine
-from probe.figures.palette import HEAT
+from probe.figures.palette import CELLS
 from probe.figures.scales import size_unit, small_floats, time_unit
 from probe.figures.theme import new_figure
 from probe.schema.vocabulary import Precision, Tier
@@ -87,7 +87,7 @@ def setup_matrix(runs: Sequence[RunLine], value: CellValue = CellValue.STEP_TIME
             textfont={"size": 13, "color": "#ffffff"},
             xgap=3,
             ygap=3,
-            colorscale=HEAT if value is not CellValue.THROUGHPUT else _reversed(HEAT),
+            colorscale=CELLS if value is not CellValue.THROUGHPUT else _reversed(CELLS),
             colorbar={"title": {"text": f"{value} [{named}]", "side": "right"}, "thickness": 12},
             hovertemplate="%{y}, %{x}: %{text}<extra></extra>",
         )

@@ -9,7 +9,7 @@ from probe.analyse.numerics import GradientRange, LostUpdates
 from probe.analyse.series.exponents import ExponentHistogram, UnderflowByParameter
 from probe.figures.names import plain, words
 from probe.figures.palette import BAD, HEAT, PLAIN, Look, bar_fill, line_of
-from probe.figures.scales import power_words, small_floats, small_steps
+from probe.figures.scales import heat_axis, power_words, small_floats, small_steps
 from probe.figures.theme import new_figure
 from probe.figures.thinning import points_caption, thin
 from probe.units import format_count, format_number, format_percent
@@ -155,7 +155,7 @@ def underflow_heatmap(underflow: UnderflowByParameter) -> Any:
         caption="" if shown >= total else f"The {shown} worst of {total:,} parameters.",
         height=min(760, 150 + 17 * max(6, shown)),
         hovermode="closest",
-        xaxis={"title": {"text": "step"}, "showgrid": False},
+        xaxis={"title": {"text": "step"}, "showgrid": False, "type": heat_axis(underflow.step)},
         yaxis={
             "showgrid": False,
             "autorange": "reversed",

@@ -95,6 +95,10 @@ HEAT = [[0.0, "#2b4d7d"], [0.25, "#3d86b8"], [0.5, "#c9c08a"], [0.75, "#e08a3c"]
 """From little to much, for heatmaps."""
 
 
+CELLS = [[0.0, "#1f5a8a"], [0.5, "#6b6f8e"], [1.0, "#b3402f"]]
+"""The same for cells with white text in them."""
+
+
 def pattern(look: Look) -> dict[str, Any]:
     """The pattern of an area: faint lines over the plain colour."""
     return {

@@ -10,7 +10,7 @@ from probe.analyse.series.rank_waits import RankWaits
 from probe.analyse.waiting import Waiting
 from probe.figures.names import words
 from probe.figures.palette import HEAT, PHASES, bar_fill, hollow_fill
-from probe.figures.scales import small_steps, time_unit
+from probe.figures.scales import heat_axis, small_steps, time_unit
 from probe.figures.theme import new_figure
 from probe.schema.vocabulary import Phase
 from probe.units import format_duration
@@ -43,12 +43,12 @@ def wait_heatmap(waits: RankWaits) -> Any:
         caption=" ".join(said),
         height=min(620, 150 + 14 * max(6, len(rows))),
         hovermode="closest",
-        xaxis={"title": {"text": "step"}, "showgrid": False},
+        xaxis={"title": {"text": "step"}, "showgrid": False, "type": heat_axis(steps)},
         yaxis={
             "title": {"text": "rank"},
             "showgrid": False,
             "autorange": "reversed",
-            "tickformat": "d",
+            "type": "category",
         },
     )
     figure.add_trace(

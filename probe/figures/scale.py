@@ -176,8 +176,7 @@ def _add_guides(figure: Any, series: TrainingSeries, *, panels: int) -> None:
     if not len(places):
         return
     marks: Positions = thin_marks(places, len(series), limit=MOST_GUIDES)[0]
-    x = np.repeat(series.step[marks].astype(np.float64), 3)
-    x[2::3] = np.nan
+    x = small_steps(np.repeat(series.step[marks], 3))
     y = np.tile(np.array([0, 1, np.nan], dtype=np.float32), len(marks))
     for place in range(1, panels + 1):
         figure.add_trace(

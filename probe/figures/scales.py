@@ -30,6 +30,10 @@ class Unit:
         """The values in this unit."""
         return np.asarray(np.asarray(values, dtype=np.float64) / self.size, dtype=np.float32)
 
+    def bases(self, values: Numbers) -> list[float]:
+        """Where bars begin, in this unit: Plotly sends these as text, so they are short."""
+        return [float(f"{value / self.size:.6g}") for value in values.tolist()]
+
 
 def time_unit(*values: Numbers | float) -> Unit:
     """The unit in which the largest of these nanoseconds is at least two."""
@@ -58,6 +62,11 @@ def small_steps(steps: Numbers) -> npt.NDArray[np.int32] | npt.NDArray[np.float6
     if len(steps) and np.abs(steps).max() > np.iinfo(np.int32).max:
         return steps.astype(np.float64)
     return steps.astype(np.int32)
+
+
+def heat_axis(steps: Numbers) -> str:
+    """Linear where steps are evenly apart; else a column each, for a gap would be drawn as wide."""
+    return "linear" if len(set(np.diff(steps).tolist())) <= 1 else "category"
 
 
 def power_words(value: float) -> str:

@@ -10,14 +10,13 @@ from probe.analyse.trace.breakdown import Breakdown
 from probe.analyse.trace.lanes import LaneKind, TraceLane, TraceLanes
 from probe.figures.names import words
 from probe.figures.palette import NEUTRAL, PHASES, Look, bar_fill
-from probe.figures.scales import time_unit
+from probe.figures.scales import small_floats, time_unit
 from probe.figures.theme import new_figure
 from probe.schema.vocabulary import Phase
 from probe.units import format_duration, format_percent
 
-MOST_PIECES = 2000
-"""Rectangles of one trace: beyond that the shortest pieces are left out."""
-MOST_RANKS = 16
+MOST_RANKS = 8
+"""More ranks have too many pieces for one chart, and too thin lanes."""
 _KINDS = {
     LaneKind.COMPUTATION: PHASES[Phase.FORWARD],
     LaneKind.COMMUNICATION: PHASES[Phase.GATHER_WAIT],
@@ -74,8 +73,6 @@ def lanes_of_ranks(windows: Sequence[TraceLanes]) -> Any:
     longest = max((item.end_ns - item.begin_ns for item in shown), default=0)
     unit = time_unit(np.array([longest]))
     rows = list(dict.fromkeys(_row(item, lane) for item in shown for lane in item.lanes))
-    share = MOST_PIECES // max(1, len(shown))
-    left_out = 0
     few = "" if len(shown) == len(windows) else f" The first {len(shown)} of {len(windows)} ranks."
     figure = new_figure(
         title="Timeline of the profiled window",
@@ -101,23 +98,21 @@ def lanes_of_ranks(windows: Sequence[TraceLanes]) -> Any:
     for item in shown:
         for lane in item.lanes:
             name, look = _what(lane)
-            starts, lengths = lane.pieces.starts, lane.pieces.ends - lane.pieces.starts
-            if len(starts) > share:
-                longest_first = np.sort(np.argsort(-lengths, kind="stable")[:share])
-                left_out += len(starts) - share
-                starts, lengths = starts[longest_first], lengths[longest_first]
+            fill = bar_fill(look)
+            fill["opacity"] = small_floats(0.2 + 0.8 * lane.busy_share)
             figure.add_trace(
                 go.Bar(
-                    base=unit.of(starts - item.begin_ns),
-                    x=unit.of(lengths),
-                    y=[_row(item, lane)] * len(starts),
+                    base=unit.bases(lane.begins_ns - item.begin_ns),
+                    x=unit.of(lane.ends_ns - lane.begins_ns),
+                    y=[_row(item, lane)] * len(lane.begins_ns),
                     orientation="h",
                     name=name,
                     legendgroup=name,
                     showlegend=name not in legend,
-                    marker=bar_fill(look),
-                    hovertemplate=f"rank {item.rank}, {name}: %{{base:.5~g}} + %{{x:.4~g}} "
-                    f"{unit.name}<extra></extra>",
+                    marker=fill,
+                    customdata=small_floats(100 * lane.busy_share),
+                    hovertemplate=f"rank {item.rank}, {name}: from %{{base:.5~g}} {unit.name} for "
+                    f"%{{x:.4~g}} {unit.name}, busy up to %{{customdata}} %<extra></extra>",
                 )
             )
             legend.add(name)
@@ -126,11 +121,10 @@ def lanes_of_ranks(windows: Sequence[TraceLanes]) -> Any:
                 x=float((begin_ns - item.begin_ns) / unit.size),
                 line={"width": 1, "dash": "dot", "color": NEUTRAL.colour},
             )
-    resolution = max((item.resolution_ns for item in shown), default=0)
-    rest = f" {left_out:,} short pieces are left out." if left_out else ""
+    slot_ns = max((item.slot_ns for item in shown), default=0)
     figure.layout.meta["caption"] = (
-        f"Pieces nearer to each other than {format_duration(resolution)} are drawn as one; each "
-        f"rank begins with its first step.{few}{rest}"
+        f"Slots of {format_duration(slot_ns)}: the paler, the less of it was busy. Each rank "
+        f"begins with its own first step.{few}"
     )
     return figure
 

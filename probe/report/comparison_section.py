@@ -34,11 +34,16 @@ def comparison_section(
         (
             *(_verdict(comparison, pair) for pair in comparison.pairs),
             table_of(runs_block(comparison)),
-            element("div", "\n".join(names_block(comparison).below), class_="lines soft"),
+            _lines(names_block(comparison).below),
             paper.draw_all(_charts_of_all(comparison, runs)),
             *(_pair(comparison, pair, paper) for pair in comparison.pairs),
         )
     )
+
+
+def _lines(texts: Sequence[str]) -> Html:
+    """Texts below each other, indented as they are."""
+    return element("div", *(element("div", text) for text in texts), class_="lines soft")
 
 
 def _verdict(comparison: Comparison, pair: Pair) -> Html:

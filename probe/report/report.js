@@ -18,6 +18,9 @@
     if (chart.clientWidth < 520) {  // a legend in one column takes height, not width
       figure.layout.height += 12 * Math.min(10, figure.data.length);
       chart.style.height = `${figure.layout.height}px`;
+      for (const trace of figure.data) {  // numbers above narrow columns stand upright
+        if (trace.type === "bar" && trace.orientation !== "h") trace.textangle = -90;
+      }
     }
     Plotly.newPlot(chart, figure.data, figure.layout, config);
   }
