@@ -27,6 +27,8 @@ class Shape:
 
 FULL = Shape(vocabulary=8192, sequence=128, width=384, heads=6, blocks=8)
 SMALL = Shape(vocabulary=64, sequence=16, width=32, heads=2, blocks=2)
+TINY = Shape(vocabulary=64, sequence=16, width=16, heads=1, blocks=1)
+"""Steps of a few milliseconds: what an engine or a recorder costs each step shows here."""
 
 
 class Attention(nn.Module):

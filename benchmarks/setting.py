@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.model import FULL, SMALL, Shape
+from benchmarks.model import FULL, SMALL, TINY, Shape
 from probe.schema.vocabulary import Precision
 
 COMPUTE_DTYPES: Mapping[Precision, torch.dtype] = {
@@ -22,7 +22,7 @@ COMPUTE_DTYPES: Mapping[Precision, torch.dtype] = {
 DEVICE = "cpu"
 """Where everything runs: DeepSpeed, DDP and FSDP2 all work there through gloo."""
 
-SHAPES: Mapping[str, Shape] = {"full": FULL, "small": SMALL}
+SHAPES: Mapping[str, Shape] = {"full": FULL, "small": SMALL, "tiny": TINY}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,6 +5,7 @@ Between turns it is blocked on a pipe, so it costs the contestant whose turn it 
 
 import os
 import sys
+import tempfile
 import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -85,6 +86,7 @@ class Order:
 def serve(connection: Connection, seat: Seat) -> None:
     """Build the contestant, then answer orders until told to finish."""
     _send_output_to(seat.log)
+    tempfile.tempdir = str(seat.folder)
     try:
         _join(seat)
         base_bytes = resident_bytes()

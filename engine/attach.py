@@ -9,9 +9,14 @@ from typing import Any
 import torch
 
 from engine.engine import Engine
+from engine.loaders import time_loaders
+from engine.numerics import Numerics
 from engine.observer import Recorder
 from engine.partition import Member
-from engine.recording import current
+from engine.precision import compute_dtype
+from engine.recording import Session, current
+from engine.units import plan_units
+from engine.window import Profiler
 from probe import __version__
 from probe.schema.documents import Header, ModelFacts, RunConfig
 from probe.schema.vocabulary import CollectiveOp
@@ -28,15 +33,42 @@ def attach(engine: Engine, members: list[Member]) -> None:
     session.header = _described(session.header, engine, members)
     session.writer.describe(session.header)
     on_gloo = engine.device.type == "cpu"
-    precision = engine.config.precision
-    engine.observer = Recorder(
+    recorder = Recorder(
         session,
         session.writer,
-        world=engine.world_size,
+        engine,
         backend_op=lambda op: _REPLACED_ON_GLOO.get(op, op) if on_gloo else op,
-        wire_dtype=precision.communication_dtype or precision.precision.value.removeprefix("amp_"),
-        ledger=engine.ledger,
-        micro_batch_samples=engine.config.batch.micro,
+        profiler=_profiler(session, engine),
+        numerics=_numerics(session.handover.numerics_every, engine, members),
+    )
+    engine.observer = recorder
+    engine.note_micro_batches()
+    session.take_over(recorder.stand, engine.clock)
+    time_loaders(engine.clock)
+
+
+def _profiler(session: Session, engine: Engine) -> Profiler | None:
+    window, writer = session.handover.profile, session.writer
+    if window is None or writer is None:
+        return None
+    return Profiler(window, rank=session.header.rank, folder=writer.folder, module=engine.module)
+
+
+def _numerics(every_steps: int, engine: Engine, members: list[Member]) -> Numerics | None:
+    if every_steps <= 0:
+        return None
+    name_of = {member.parameter: member.name for member in members}
+    # Where nothing is sliced every rank would look at the same.
+    sliced = engine.config.zero.stage > 0
+    return Numerics(
+        every_steps=every_steps,
+        judged_by=compute_dtype(engine.config.precision.precision),
+        block_of={
+            name_of[parameter]: plan.name
+            for plan in plan_units(engine.module)
+            for parameter in plan.parameters
+        },
+        share=slice(None) if sliced else slice(engine.global_rank, None, engine.world_size),
     )
 
 

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn import Module
 from torch.optim import Optimizer
 
+from engine.blame import bad_losses
 from engine.collectives import Collectives, Meeting
 from engine.config.policies import Config
 from engine.facts import Observer, OverflowFacts, StepFacts
@@ -20,9 +21,10 @@ from engine.loss_scale import LossScaler, ScaleAtMinimumError
 from engine.memory import Ledger, ModelSize, closed_form, storage_bytes
 from engine.partition import Member
 from engine.precision import autocast, cast_inputs, weight_dtype
+from engine.segments import Segment
 from engine.stages import Stage
 from engine.tracing import PhaseClock
-from engine.update import Outcome, Update
+from engine.update import Outcome, Update, UpdateWatch
 from probe.errors import UsageError
 from probe.schema.vocabulary import MemoryCategory, Phase, Precision, SkipReason
 
@@ -64,6 +66,7 @@ class Engine:
         self._losses: list[Tensor] = []
         self._backward_since_step = False
         self._synchronise = True
+        self._held_back = False
         self._averaged = False
         self._scale_used: float | None = None
         self._applied = False
@@ -98,12 +101,18 @@ class Engine:
         synchronise = self._synchronise and (
             self.config.zero.stage >= 2 or self.is_gradient_accumulation_boundary()
         )
+        self.clock.claim(Phase.FORWARD)
+        self._update.first_bad.begin(len(self._losses))
         self._losses.append(loss.detach())
         with self.clock.phase(Phase.BACKWARD):
             self._stage.begin_backward(synchronise=synchronise)
             scaled = loss.float() * (self.loss_scaler.scale / accumulation)
             scaled.backward(retain_graph=retain_graph)  # type: ignore[no-untyped-call]
             self._stage.end_backward()
+            self._update.first_bad.end()
+        if synchronise and not self._held_back:
+            self._stage.date(len(self._losses) - 1)
+        self._held_back = not synchronise
         self._scale_used = self.loss_scaler.scale
         self._backward_since_step = True
         self._averaged = synchronise
@@ -132,6 +141,7 @@ class Engine:
                 " that stayed local; run the last backward before the boundary outside no_sync()"
             )
         assert self._scale_used is not None, "a backward has happened"
+        self.observer.gradients_ready()
         with self.clock.phase(Phase.OPTIMIZER):
             outcome = self._update.run(scale=self._scale_used)
             if outcome.applied:
@@ -175,6 +185,11 @@ class Engine:
     def optimizer(self) -> Optimizer | None:
         """The user's optimizer; its groups hold this rank's segments."""
         return None if self._update is None else self._update.optimizer
+
+    @property
+    def segments(self) -> list[Segment]:
+        """What this rank updates."""
+        return self._stage.segments
 
     @property
     def observer(self) -> Observer:
@@ -222,7 +237,7 @@ class Engine:
         return [float(group["lr"]) for group in self._update.optimizer.param_groups]
 
     def get_global_grad_norm(self) -> float:
-        """The norm of the last step's gradients, unscaled and before clipping; NaN if skipped."""
+        """The last step's norm of gradients, unscaled, before clipping; inf or NaN if skipped."""
         return self._gradient_norm
 
     def consolidated_state_dict(self, dtype: torch.dtype | None = None) -> dict[str, Tensor]:
@@ -261,6 +276,16 @@ class Engine:
         )
         return Ledger(held_bytes=held, predicted_bytes=closed_form(size))
 
+    def watch_updates(self, watch: UpdateWatch) -> None:
+        """Let someone look at gradients and weights around every update."""
+        if self._update is not None:
+            self._update.watch = watch
+
+    def note_micro_batches(self) -> None:
+        """Note which gradients go bad in each micro-batch, where they are added up first."""
+        if self._update is not None and self.config.zero.stage < 2:
+            self._update.first_bad.notes_sums = self.gradient_accumulation_steps() > 1
+
     def close(self) -> None:
         """Stop watching the peers; they learn that this rank is done."""
         self.collectives.close()
@@ -283,7 +308,10 @@ class Engine:
         else:
             self.skipped_steps += 1
             self.last_overflow = OverflowFacts(
-                step=step, loss_scale=scale_used, offenders=outcome.offenders
+                step=step,
+                loss_scale=scale_used,
+                offenders=outcome.offenders,
+                bad_losses=bad_losses(self._losses, self.global_rank),
             )
             self.observer.overflow_found(self.last_overflow)
         stuck: ScaleAtMinimumError | None = None
@@ -291,7 +319,7 @@ class Engine:
             self.loss_scaler.update(not outcome.applied)
         except ScaleAtMinimumError as error:
             stuck = error.blaming(self._culprit(outcome))
-        wall_ns, phase_ns = self.clock.turn_over()
+        began_ns, wall_ns, phase_ns = self.clock.turn_over()
         self.observer.step_ended(
             StepFacts(
                 step=step,
@@ -299,11 +327,13 @@ class Engine:
                 skip_reason=None if outcome.applied else SkipReason.OVERFLOW,
                 loss=float(torch.stack([each.float().reshape(()) for each in self._losses]).mean()),
                 gradient_norm=outcome.gradient_norm,
+                clip_coefficient=outcome.clip_coefficient,
                 loss_scale_used=scale_used,
                 loss_scale_next=self.loss_scaler.scale,
                 hysteresis_left=self.loss_scaler.hysteresis_left,
                 learning_rates=tuple(self.get_lr()),
                 micro_batches=len(self._losses),
+                began_ns=began_ns,
                 wall_ns=wall_ns,
                 phase_ns=phase_ns,
             )

@@ -1,7 +1,7 @@
 """What the engine tells whoever listens: plain facts, no tensors, no files.
 
-The engine calls an `Observer` at four points only. The default does nothing; the recorder that
-turns facts into rows implements the same four methods.
+The engine calls an `Observer` at five points only. The default does nothing; the recorder that
+turns facts into rows implements the same five methods.
 """
 
 from collections.abc import Mapping
@@ -19,6 +19,8 @@ class CollectiveFacts:
     op: CollectiveOp
     phase: Phase
     block: str
+    dtype: str
+    """Type of the elements on the wire."""
     logical_bytes: int
     """What ZeRO asked for: the whole tensor that is reduced, gathered or sent."""
     wire_bytes: int
@@ -42,15 +44,23 @@ class BadTensor:
     name: str
     kind: NonFinite
     role: TensorRole = TensorRole.GRADIENT
+    micro_batch: int | None = None
+    """Micro-batch of the step in which it came first, where that is known."""
+    nonfinite_elements: int | None = None
+    tensor_elements: int | None = None
+    largest_finite: float | None = None
+    """Largest finite magnitude beside them, as far as the tensor was looked at."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class OverflowFacts:
-    """Why a step was skipped: the offending tensors, the first in model order first."""
+    """Why a step was skipped: the offending gradients, the first to come first."""
 
     step: int
     loss_scale: float
     offenders: tuple[BadTensor, ...]
+    bad_losses: tuple[BadTensor, ...] = ()
+    """Losses of this rank's micro-batches that were no numbers already."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,12 +72,15 @@ class StepFacts:
     skip_reason: SkipReason | None
     loss: float | None
     gradient_norm: float
-    """The global norm after unscaling, before clipping; NaN on a skipped step."""
+    """The global norm after unscaling, before clipping; inf or NaN on a skipped step."""
+    clip_coefficient: float | None
+    """What clipping multiplied the gradients by; None without clipping or on a skipped step."""
     loss_scale_used: float
     loss_scale_next: float
     hysteresis_left: int
     learning_rates: tuple[float, ...]
     micro_batches: int
+    began_ns: int
     wall_ns: int
     phase_ns: Mapping[Phase, int]
 
@@ -77,6 +90,9 @@ class Observer(Protocol):
 
     def step_began(self, step: int) -> None:
         """Step number `step` starts, counted from zero."""
+
+    def gradients_ready(self) -> None:
+        """All gradients are there and none is freed yet: the most that a step holds."""
 
     def step_ended(self, facts: StepFacts) -> None:
         """The step is over on this rank."""
@@ -92,6 +108,9 @@ class Silence:
     """The observer that does nothing."""
 
     def step_began(self, step: int) -> None:
+        """Nothing."""
+
+    def gradients_ready(self) -> None:
         """Nothing."""
 
     def step_ended(self, facts: StepFacts) -> None:

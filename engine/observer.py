@@ -5,26 +5,33 @@ synchronised, nothing is asked of a device, and a collective is never touched. W
 a step costs is part of the next step's `other`.
 """
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from resource import getpagesize
+from time import monotonic_ns
 
+from engine.activations import ActivationWatch
+from engine.blame import bad_weights, overflow_rows
+from engine.engine import Engine
 from engine.facts import CollectiveFacts, OverflowFacts, StepFacts
-from engine.memory import Ledger
-from engine.recording import Session, peak_rss_bytes
+from engine.intake import Intake
+from engine.numerics import Numerics
+from engine.recording import Session, Stand
+from engine.resident import resident
+from engine.window import Profiler
 from probe.record.rank import RankWriter
 from probe.schema.documents import LastCollective
-from probe.schema.rows import CommCallRow, CommRow, MemoryRow, OverflowRow, StepRow
-from probe.schema.vocabulary import CollectiveOp, MemoryCategory, Phase, TensorRole
+from probe.schema.rows import CommCallRow, CommRow, MemoryRow, StepRow
+from probe.schema.vocabulary import CollectiveOp, MemoryCategory, Phase
 
 CALLS_EVERY_STEPS = 50
 """Every so many steps each collective gets a row of its own."""
 LEDGER_EVERY_STEPS = 20
 """Model states keep their size after the first steps; walking over them is not for every step."""
 FIRST_STEPS = 3
-_STATM = Path("/proc/self/statm")
+RESIDENT_AGE_NS = 20_000_000
+"""Asking the system costs much beside a step of few milliseconds: an answer serves for so long."""
+LONGEST_BLOCK_NAME = 100
+"""Characters of it in a heartbeat, which has a fixed length."""
 
 
 @dataclass(kw_only=True)
@@ -45,36 +52,49 @@ class Recorder:
         self,
         session: Session,
         writer: RankWriter,
+        engine: Engine,
         *,
-        world: int,
         backend_op: Callable[[CollectiveOp], CollectiveOp],
-        wire_dtype: str,
-        ledger: Callable[[], Ledger],
-        micro_batch_samples: int | None,
+        profiler: Profiler | None,
+        numerics: Numerics | None,
     ) -> None:
         self._session = session
         self._writer = writer
+        self._engine = engine
         self._rank = session.header.rank
-        self._world = world
+        self._world = engine.world_size
         self._backend_op = backend_op
-        self._wire_dtype = wire_dtype
-        self._ledger = ledger
-        self._micro_batch_samples = micro_batch_samples
-        self._sums: dict[tuple[Phase, CollectiveOp], _Sum] = {}
+        self._profiler = profiler
+        self._numerics = numerics
+        if numerics is not None:
+            engine.watch_updates(numerics)
+        if profiler is not None:
+            session.before_end.append(self._end_window)
+        self._intake = Intake(engine.module)
+        self._outputs = ActivationWatch(engine.module, engine.global_rank)
+        self._sums: dict[tuple[Phase, CollectiveOp, str], _Sum] = {}
         self._calls: list[CollectiveFacts] = []
         self._held: dict[str, int] = {}
+        self._resident = resident()
+        self._resident_asked_ns = monotonic_ns()
         self._step = 0
-        self._last: LastCollective | None = None
+        self._step_wall_ns: int | None = None
 
     def step_began(self, step: int) -> None:
         """A step starts."""
         self._step = self._session.step = step
+        self._session.tokens = None
+        if self._numerics is not None:
+            self._numerics.step_began(step)
+        if self._profiler is not None:
+            self._profiler.step_began(step)
 
     def collective_done(self, facts: CollectiveFacts) -> None:
         """Add one collective to the step's sums."""
-        total = self._sums.get((facts.phase, facts.op))
+        key = facts.phase, facts.op, facts.dtype
+        total = self._sums.get(key)
         if total is None:
-            total = self._sums[facts.phase, facts.op] = _Sum()
+            total = self._sums[key] = _Sum()
         total.calls += 1
         total.logical_bytes += facts.logical_bytes
         total.wire_bytes += facts.wire_bytes
@@ -82,51 +102,79 @@ class Recorder:
         total.intervals.append((facts.launched_ns, facts.done_ns))
         if self._step % CALLS_EVERY_STEPS == FIRST_STEPS:
             self._calls.append(facts)
-        self._last = LastCollective(
-            sequence=facts.sequence, op=facts.op, block=facts.block, done=True
-        )
 
     def overflow_found(self, facts: OverflowFacts) -> None:
-        """Write the offenders of this rank; what no rank can be blamed for is rank 0's to tell."""
-        for place, bad in enumerate(facts.offenders):
-            if bad.rank == self._rank or (bad.rank is None and self._rank == 0):
-                self._writer.write(
-                    OverflowRow(
-                        step=facts.step,
-                        role=TensorRole(bad.role),
-                        kind=bad.kind,
-                        parameter=bad.name,
-                        module=bad.name.rpartition(".")[0] or None,
-                        phase=Phase.BACKWARD,
-                        loss_scale=facts.loss_scale,
-                        first=place == 0,
-                    )
-                )
+        """Write where it began, as far as this rank can tell, and watch the next step closely."""
+        rows = overflow_rows(
+            facts,
+            rank=self._rank,
+            outputs=self._outputs.take(),
+            weights=bad_weights(self._engine.segments, self._rank),
+        )
+        if rows:
+            self._writer.write_all(rows)
+        self._outputs.arm()
+
+    def gradients_ready(self) -> None:
+        """Take the ledger now that most is held; in most steps it is that of a step before."""
+        if self._step < FIRST_STEPS or self._step % LEDGER_EVERY_STEPS == 0:
+            self._held = self._ledger()
 
     def step_ended(self, facts: StepFacts) -> None:
-        """Write the step's rows and leave a sign of life."""
-        self._session.take_over()
+        """Write the step's rows."""
+        if facts.applied and self._outputs.armed:
+            self._outputs.disarm()
         self._writer.write(self._step_row(facts))
-        for (phase, op), total in self._sums.items():
-            self._writer.write(self._comm_row(facts.step, phase, op, total))
-        for call in self._calls:
-            self._writer.write(self._call_row(facts.step, call))
+        if self._sums:
+            self._writer.write_all(
+                [self._comm_row(facts.step, *key, total) for key, total in self._sums.items()]
+            )
+        if self._calls:
+            self._writer.write_all([self._call_row(facts.step, call) for call in self._calls])
         self._writer.write(self._memory_row(facts.step))
-        self._writer.beat(
-            step=facts.step,
-            phase=Phase.OTHER,
-            step_wall_ns=facts.wall_ns,
-            collective=self._last,
-        )
+        if self._numerics is not None and (rows := self._numerics.take()):
+            self._writer.write_all(rows)
+        if self._profiler is not None and (told := self._profiler.step_ended(facts.step)):
+            self._writer.write(told)
+            self._engine.clock.turn_over()
+        self._step_wall_ns = facts.wall_ns
         self._sums.clear()
         self._calls.clear()
 
+    def stand(self) -> Stand:
+        """Where the engine is now; asked by another thread, so it reads and changes nothing."""
+        collectives, clock = self._engine.collectives, self._engine.clock
+        waited_for = collectives.waited_for
+        latest = waited_for or collectives.launched
+        return Stand(
+            mark=(clock.mark_ns, 0 if latest is None else latest.sequence),
+            step=self._step,
+            phase=clock.current,
+            step_wall_ns=self._step_wall_ns,
+            collective=None
+            if latest is None
+            else LastCollective(
+                sequence=latest.sequence,
+                op=latest.op,
+                block=latest.block[:LONGEST_BLOCK_NAME],
+                done=waited_for is None,
+            ),
+        )
+
+    def _end_window(self) -> None:
+        """The script ended within the window."""
+        assert self._profiler is not None, "asked for where there is one"
+        if told := self._profiler.end():
+            self._writer.write(told)
+
     def _step_row(self, facts: StepFacts) -> StepRow:
         spent = facts.phase_ns
-        samples = self._micro_batch_samples
+        samples, tokens = self._intake.take()
+        if samples is None and self._engine.config.batch.micro is not None:
+            samples = self._engine.config.batch.micro * facts.micro_batches
         return StepRow(
             step=facts.step,
-            begin_ns=time.monotonic_ns() - facts.wall_ns,
+            begin_ns=facts.began_ns,
             wall_ns=facts.wall_ns,
             data_ns=spent[Phase.DATA],
             forward_ns=spent[Phase.FORWARD],
@@ -138,25 +186,30 @@ class Recorder:
             checkpoint_ns=spent[Phase.CHECKPOINT],
             other_ns=spent[Phase.OTHER],
             micro_batches=facts.micro_batches,
-            samples=None if samples is None else samples * facts.micro_batches,
+            samples=samples,
+            tokens=tokens if self._session.tokens is None else self._session.tokens,
             loss=facts.loss,
             lr=facts.learning_rates[0] if facts.learning_rates else None,
             grad_norm=facts.gradient_norm,
+            clip_coefficient=facts.clip_coefficient,
             loss_scale=facts.loss_scale_used,
             loss_scale_next=facts.loss_scale_next,
             hysteresis_left=facts.hysteresis_left,
             skipped=not facts.applied,
             skip_reason=facts.skip_reason,
+            profiled=self._profiler is not None and self._profiler.disturbs(facts.step),
         )
 
-    def _comm_row(self, step: int, phase: Phase, op: CollectiveOp, total: _Sum) -> CommRow:
+    def _comm_row(
+        self, step: int, phase: Phase, op: CollectiveOp, dtype: str, total: _Sum
+    ) -> CommRow:
         return CommRow(
             step=step,
             phase=phase,
             op=op,
             wire_op=self._backend_op(op),
             group_size=self._world,
-            dtype=self._wire_dtype,
+            dtype=dtype,
             calls=total.calls,
             logical_bytes=total.logical_bytes,
             wire_bytes=total.wire_bytes,
@@ -172,7 +225,7 @@ class Recorder:
             op=facts.op,
             wire_op=self._backend_op(facts.op),
             group_size=self._world,
-            dtype=self._wire_dtype,
+            dtype=facts.dtype,
             block=facts.block,
             logical_bytes=facts.logical_bytes,
             wire_bytes=facts.wire_bytes,
@@ -183,14 +236,25 @@ class Recorder:
         )
 
     def _memory_row(self, step: int) -> MemoryRow:
-        if step < FIRST_STEPS or step % LEDGER_EVERY_STEPS == 0:
-            held = self._ledger().held_bytes
-            self._held = {
-                f"device_{category}_bytes": held.get(category, 0) for category in MemoryCategory
-            }
+        if step < FIRST_STEPS:
+            # Optimizer states come into being within the first step, after the gradients.
+            later = self._ledger()
+            self._held = {name: max(held, later[name]) for name, held in self._held.items()}
+        now_ns = monotonic_ns()
+        if now_ns - self._resident_asked_ns >= RESIDENT_AGE_NS:
+            self._resident_asked_ns = now_ns
+            self._resident = resident()
         return MemoryRow(
-            step=step, rss_bytes=_rss_bytes(), peak_rss_bytes=peak_rss_bytes(), **self._held
+            step=step,
+            rss_bytes=self._resident.now_bytes,
+            peak_rss_bytes=self._resident.peak_bytes,
+            **self._held,
         )
+
+    def _ledger(self) -> dict[str, int]:
+        """The ledger as columns of the memory table."""
+        held = self._engine.ledger().held_bytes
+        return {f"device_{category}_bytes": held.get(category, 0) for category in MemoryCategory}
 
 
 def covered_ns(intervals: Sequence[tuple[int, int]]) -> int:
@@ -201,10 +265,3 @@ def covered_ns(intervals: Sequence[tuple[int, int]]) -> int:
         total += max(0, end - max(begin, reached))
         reached = max(reached, end)
     return total
-
-
-def _rss_bytes() -> int | None:
-    try:
-        return int(_STATM.read_text().split()[1]) * getpagesize()
-    except OSError:
-        return None

@@ -8,6 +8,7 @@
 """
 
 from contextlib import AbstractContextManager, nullcontext
+from functools import cache
 from typing import Any
 
 import torch
@@ -26,9 +27,21 @@ def weight_dtype(precision: Precision) -> torch.dtype:
     return _WEIGHTS.get(precision, torch.float32)
 
 
+def compute_dtype(precision: Precision) -> torch.dtype:
+    """What matrix products run in."""
+    return _AUTOCAST.get(precision, weight_dtype(precision))
+
+
 def dtype_named(name: str) -> torch.dtype:
     """The torch type of a configuration's word for it."""
     return _BY_NAME[name]
+
+
+@cache
+def word_of(dtype: torch.dtype) -> str:
+    """What a type is called in configurations and records; torch's own word where there is none."""
+    words = {named: word for word, named in _BY_NAME.items()}
+    return words.get(dtype, str(dtype).removeprefix("torch."))
 
 
 def scales_loss(precision: Precision) -> bool:

@@ -1,27 +1,45 @@
 """Whether this rank records, and where: opened by the worker before the script begins.
 
-Without `probe run` there is no session and everything that would write to it does nothing. The
-engine takes the session over when it is built; until then, and in scripts that never build one, a
-thread leaves a sign of life every second.
+Without `probe run` there is no session and everything that would write to it does nothing. A thread
+leaves signs of life. Until an engine is built, and in scripts that never build one, it beats
+whatever happens and samples the memory; from then on it beats only when the engine has moved, so
+that a hang does not look alive, and says where the engine stands.
 """
 
 import os
-import resource
 import socket
-import sys
 import threading
 import time
 import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
+from engine.resident import resident
+from engine.tracing import PhaseClock
 from probe.record.rank import RankWriter
-from probe.schema.documents import Clock, Header
+from probe.schema.documents import Clock, Header, LastCollective
 from probe.schema.handover import Handover
-from probe.schema.rows import EventRow
-from probe.schema.vocabulary import EventKind, RankState
+from probe.schema.rows import EventRow, MetricRow
+from probe.schema.vocabulary import EventKind, Phase, RankState
 
-PULSE_S = 1.0
+PULSE_S = 0.5
+SAMPLES_A_DOUBLING = 100
+"""Without an engine memory is sampled ever more rarely: about so often until its age doubles."""
+RSS_METRIC = "rss_bytes"
 _LONGEST_MESSAGE = 2000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stand:
+    """Where an engine is at a moment."""
+
+    mark: tuple[int, ...]
+    """Changes whenever the engine moves."""
+    step: int
+    phase: Phase
+    step_wall_ns: int | None
+    collective: LastCollective | None
 
 
 class Session:
@@ -39,20 +57,28 @@ class Session:
         self.writer = RankWriter(Path(handover.run_dir), self.header) if handover.run_dir else None
         self.step = 0
         """The step under way, for what is logged in it."""
+        self.tokens: int | None = None
+        """What the script says that it consumed in this step."""
+        self.clock: PhaseClock | None = None
+        """The engine's, once there is one."""
+        self.before_end: list[Callable[[], None]] = []
+        """What is to be done before the recording ends."""
         self._began_ns = time.monotonic_ns()
-        self._engine_beats = threading.Event()
-        self._pulse = threading.Thread(target=self._beat_until_taken, name="pulse", daemon=True)
+        self._where: Callable[[], Stand] | None = None
+        self._ended = threading.Event()
+        self._pulse = threading.Thread(target=self._beat_until_ended, name="pulse", daemon=True)
         if self.writer is not None:
             self._pulse.start()
 
-    def take_over(self) -> None:
-        """From now on the engine's steps are the signs of life: a hang must not look alive."""
-        self._engine_beats.set()
+    def take_over(self, where: Callable[[], Stand], clock: PhaseClock) -> None:
+        """From now on an engine says where this rank stands."""
+        self._where, self.clock = where, clock
 
     def failed(self, error: BaseException) -> None:
         """The script ended with an exception."""
         if self.writer is None:
             return
+        self._prepare_end()
         text = "".join(traceback.format_exception_only(error)).strip()
         self.writer.write(
             EventRow(
@@ -68,27 +94,55 @@ class Session:
         """The script came to its end."""
         if self.writer is None:
             return
+        self._prepare_end()
         self.writer.write(
             EventRow(
                 time_ns=time.monotonic_ns(),
                 kind=EventKind.FINISHED,
                 message="The script came to its end.",
                 duration_ns=time.monotonic_ns() - self._began_ns,
-                size_bytes=peak_rss_bytes(),
+                size_bytes=resident().peak_bytes,
             )
         )
         self._end(RankState.CLOSED)
 
+    def _prepare_end(self) -> None:
+        for action in self.before_end:
+            action()
+        self.before_end.clear()
+
     def _end(self, state: RankState) -> None:
-        self._engine_beats.set()
+        self._ended.set()
         self._pulse.join(timeout=5)
         assert self.writer is not None, "only a recording session ends"
         self.writer.close(state)
 
-    def _beat_until_taken(self) -> None:
+    def _beat_until_ended(self) -> None:
         assert self.writer is not None, "the pulse is for recording sessions"
-        while not self._engine_beats.wait(PULSE_S):
+        last_mark: tuple[int, ...] | None = None
+        next_sample_ns = self._began_ns
+        while not self._ended.wait(PULSE_S):
+            if self._where is not None:
+                stand = self._where()
+                if stand.mark != last_mark:
+                    last_mark = stand.mark
+                    self.writer.beat(
+                        step=stand.step,
+                        phase=stand.phase,
+                        step_wall_ns=stand.step_wall_ns,
+                        collective=stand.collective,
+                    )
+                continue
             self.writer.beat()
+            now_ns = time.monotonic_ns()
+            if now_ns >= next_sample_ns:
+                next_sample_ns = now_ns + (now_ns - self._began_ns) // SAMPLES_A_DOUBLING
+                self._sample_memory(self.writer, now_ns)
+
+    def _sample_memory(self, writer: RankWriter, now_ns: int) -> None:
+        held_bytes = resident().now_bytes
+        if held_bytes is not None:
+            writer.write(MetricRow(step=0, name=RSS_METRIC, value=held_bytes, time_ns=now_ns))
 
 
 _session: Session | None = None
@@ -105,9 +159,3 @@ def begin(handover: Handover) -> Session:
 def current() -> Session | None:
     """The session of this process; None without `probe run`."""
     return _session
-
-
-def peak_rss_bytes() -> int:
-    """Largest resident memory of this process since its start."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024

@@ -17,8 +17,8 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from engine.collectives import Collectives, Pending
-from engine.collectives.summation import BadValues, kind_of
 from engine.facts import BadTensor
+from engine.offenders import name_bad_tensors
 from engine.partition import Layout, Slot
 from engine.tracing import PhaseClock
 from probe.schema.vocabulary import MemoryCategory, Phase
@@ -267,15 +267,3 @@ class Reducer:
 
 def _all_finite(values: Sequence[float]) -> bool:
     return all(map(math.isfinite, values))
-
-
-def name_bad_tensors(layout: Layout, rank: int, found: Sequence[BadValues]) -> list[BadTensor]:
-    """Which parameters the bad values in `rank`'s slice belong to."""
-    named = []
-    for each in found:
-        for span in layout.spans(rank):
-            bad = each.bad[span.start : span.stop]
-            if bool(bad.any()):
-                kind = kind_of(each.values[span.start : span.stop][bad])
-                named.append(BadTensor(rank=each.rank, name=span.member.name, kind=kind))
-    return named

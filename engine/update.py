@@ -13,7 +13,7 @@ import math
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -21,9 +21,10 @@ from torch.nn import Parameter
 from torch.optim import Optimizer
 
 from engine.collectives import Collectives
-from engine.collectives.summation import kind_of
 from engine.facts import BadTensor
 from engine.failures import OrderError
+from engine.first_bad import FirstBad
+from engine.offenders import agree_on_offenders, name_bad_segments, norm_of
 from engine.optimizers import prefer_fused, require_elementwise, steps_in_parts
 from engine.partition import Member
 from engine.segments import Segment
@@ -40,9 +41,21 @@ class Outcome:
 
     applied: bool
     gradient_norm: float
-    """Unscaled, before clipping; NaN when skipped."""
+    """Unscaled, before clipping; inf or NaN when skipped."""
+    clip_coefficient: float | None = None
+    """What clipping multiplied the gradients by; None where it is off."""
     offenders: tuple[BadTensor, ...] = ()
-    """Why it was skipped; the first in model order first."""
+    """Why it was skipped; the first to come first."""
+
+
+class UpdateWatch(Protocol):
+    """Whoever looks at gradients and weights around an update, and changes nothing."""
+
+    def before_update(self, segments: Sequence[Segment], scale: float) -> None:
+        """The gradients are agreed upon, and carry the scale."""
+
+    def after_update(self, segments: Sequence[Segment]) -> None:
+        """The masters are new; 16-bit weights do not follow yet."""
 
 
 class Update:
@@ -65,6 +78,8 @@ class Update:
         self._collectives = collectives
         self._clip_norm = clip_norm
         self._trained = [member for member in members if member.group is not None]
+        self.first_bad = FirstBad(self._trained)
+        self.watch: UpdateWatch | None = None
         self._bit_of = {member.index: bit for bit, member in enumerate(self._trained)}
         self._in_parts = steps_in_parts(optimizer)
         self._part_elements = min(sub_group_elements, PART_ELEMENTS)
@@ -88,15 +103,21 @@ class Update:
         )
         self._require_same_order([theirs[2] for theirs in everyone])
         if not all(theirs[1] for theirs in everyone):
-            return Outcome(applied=False, gradient_norm=math.nan, offenders=self._name_offenders())
+            offenders = self._name_offenders()
+            return Outcome(applied=False, gradient_norm=norm_of(offenders), offenders=offenders)
         parts = [struct.unpack("<d", struct.pack("<q", theirs[0]))[0] for theirs in everyone]
         total = math.fsum(parts) if self._stage.gradients_are_sliced else parts[0]
         norm = math.sqrt(total) / scale
+        clip = min(1.0, self._clip_norm / (norm + 1e-6)) if self._clip_norm > 0 else None
         factor = 1 / scale
-        if self._clip_norm > 0:
-            factor *= min(1.0, self._clip_norm / (norm + 1e-6))
+        if clip is not None:
+            factor *= clip
+        if self.watch is not None:
+            self.watch.before_update(self._stage.segments, scale)
         self._apply(factor, self._unused_anywhere([theirs[3:] for theirs in everyone]))
-        return Outcome(applied=True, gradient_norm=norm)
+        if self.watch is not None:
+            self.watch.after_update(self._stage.segments)
+        return Outcome(applied=True, gradient_norm=norm, clip_coefficient=clip)
 
     def optimizer_states(self) -> list[Tensor]:
         """The tensors that the optimizer holds."""
@@ -167,28 +188,17 @@ class Update:
                 )
 
     def _name_offenders(self) -> tuple[BadTensor, ...]:
-        share = self._collectives.share_objects
-        everyone = share(list(self._stage.bad), block="bad gradients")
-        if not any(everyone):
-            everyone = share(self._look_into_segments(), block="bad sums of gradients")
-        index_of = {member.name: member.index for member in self._trained}
-        found = {bad for theirs in everyone for bad in theirs}
-        return tuple(
-            sorted(
-                found, key=lambda bad: (index_of[bad.name], -1 if bad.rank is None else bad.rank)
-            )
+        return agree_on_offenders(
+            self._stage.bad,
+            lambda: name_bad_segments(self._stage.segments) if self._owns_sums else [],
+            first_bad=self.first_bad,
+            collectives=self._collectives,
         )
 
-    def _look_into_segments(self) -> list[BadTensor]:
-        # The contributions were finite: several micro-batches overflowed only when added up.
-        found = []
-        for segment in self._stage.segments:
-            for span in segment.spans if segment.gradient is not None else ():
-                assert segment.gradient is not None, "just asked"
-                values = segment.gradient[span.start : span.stop]
-                if not bool(values.isfinite().all()):
-                    found.append(BadTensor(rank=None, name=span.member.name, kind=kind_of(values)))
-        return found
+    @property
+    def _owns_sums(self) -> bool:
+        # Where nothing is sliced every rank would name the same sums.
+        return self._stage.gradients_are_sliced or self._collectives.rank == 0
 
     # - Apply
 

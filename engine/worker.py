@@ -27,7 +27,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # Into a pipe whole lines go at once, so that those of several ranks do not interleave.
-            stream.reconfigure(line_buffering=True)
+            stream.reconfigure(line_buffering=True, write_through=False)
     try:
         runpy.run_path(script, run_name="__main__")
     except SystemExit as ended:

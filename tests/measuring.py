@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[1]
 GIB = 1 << 30
 
 _PROGRAM = """
-import json, resource, sys
+import json, sys
 from probe.read.discovery import find_runs
 from probe.read.run import check_run, load_run
 from probe.read.tail import Tail
@@ -27,7 +27,10 @@ for table in TABLES:
     rows[table.name] = loaded.table.num_rows
     del loaded
     Tail(run.path, table).poll()
-peak_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+# Not ru_maxrss: that survives exec, and this would be the peak of whoever started us.
+with open("/proc/self/status") as status:
+    lines = dict(line.split(":", 1) for line in status)
+peak_bytes = int(lines["VmHWM"].split()[0]) * 1024
 print(json.dumps({"problems": problems, "rows": rows, "peak_bytes": peak_bytes}))
 """
 

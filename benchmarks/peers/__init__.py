@@ -10,6 +10,7 @@ from benchmarks.peers.protocol import Build
 
 MODULES = {
     "zeroprobe": "benchmarks.peers.zeroprobe",
+    "zeroprobe_recorded": "benchmarks.peers.zeroprobe_recorded",
     "deepspeed": "benchmarks.peers.deepspeed",
     "deepspeed_repaired": "benchmarks.peers.deepspeed_repaired",
     "ddp": "benchmarks.peers.ddp",

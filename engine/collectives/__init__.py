@@ -27,6 +27,7 @@ from engine.collectives.transports import (
     Transport,
 )
 from engine.facts import CollectiveFacts, Observer
+from engine.precision import word_of
 from engine.tracing import PhaseClock
 from probe.errors import ProbeError
 from probe.schema.vocabulary import CollectiveOp, Phase
@@ -55,6 +56,10 @@ class Collectives:
         self.tallies: dict[tuple[Phase, CollectiveOp], Tally] = {}
         self.order = 0
         """A running checksum of all that was called: equal on all ranks, or they diverged."""
+        self.launched: Pending | None = None
+        """The collective that this rank entered last."""
+        self.waited_for: Pending | None = None
+        """The one that it stands still for now."""
         self._device = meeting.device
         self.clock = clock
         self._sequence = 0
@@ -174,20 +179,23 @@ class Collectives:
             arrival = start(what << 15 | self._sequence & 0x7FFF)
         except LostPeerSignal as lost:
             raise self._lost(lost) from lost
-        return Pending(
+        self.launched = pending = Pending(
             owner=self,
             arrival=arrival,
             sequence=self._sequence,
             op=op,
             block=block,
             phase=self.clock.current,
+            dtype=word_of(tensor.dtype),
             logical_bytes=logical_bytes,
             wire_bytes=self._transport.sent_bytes(logical_bytes, broadcast_from=broadcast_from),
             launched_ns=launched_ns,
         )
+        return pending
 
     def _finish(self, pending: "Pending") -> Reduced:
         began_ns = monotonic_ns()
+        self.waited_for = pending
         if self._lookout is not None:
             self._lookout.waits()
         try:
@@ -195,6 +203,7 @@ class Collectives:
         except LostPeerSignal as lost:
             raise self._lost(lost) from lost
         finally:
+            self.waited_for = None
             if self._lookout is not None:
                 self._lookout.goes_on()
         facts = CollectiveFacts(
@@ -202,6 +211,7 @@ class Collectives:
             op=pending.op,
             phase=pending.phase,
             block=pending.block,
+            dtype=pending.dtype,
             logical_bytes=pending.logical_bytes,
             wire_bytes=pending.wire_bytes,
             launched_ns=pending.launched_ns,
@@ -233,6 +243,7 @@ class Pending:
     op: CollectiveOp
     block: str
     phase: Phase
+    dtype: str
     logical_bytes: int
     wire_bytes: int
     launched_ns: int

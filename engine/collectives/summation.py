@@ -34,6 +34,8 @@ class BadValues:
     rank: int
     values: Tensor
     bad: Tensor
+    is_mean: bool = False
+    """The mean has overwritten what the rank contributed: its finite values are not the rank's."""
 
 
 def mean_into(out: Tensor, contributions: Sequence[Tensor], *, factor: float, add: bool) -> float:
@@ -78,7 +80,9 @@ def find_bad_values(
             unexplained &= ~bad
             found.append(BadValues(rank=rank, values=values.clone(), bad=bad))
     if overwritten is not None:
-        found.append(BadValues(rank=overwritten, values=mean.clone(), bad=unexplained))
+        found.append(
+            BadValues(rank=overwritten, values=mean.clone(), bad=unexplained, is_mean=True)
+        )
     return [each for each in found if bool(each.bad.any())]
 
 
@@ -88,3 +92,9 @@ def kind_of(values: Tensor) -> NonFinite:
     if has_nan and has_inf:
         return NonFinite.BOTH
     return NonFinite.NAN if has_nan else NonFinite.INF
+
+
+def largest_finite(values: Tensor) -> float | None:
+    """The largest finite magnitude; None if there is none."""
+    finite = values[values.isfinite()]
+    return float(finite.abs().max()) if finite.numel() else None

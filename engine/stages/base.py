@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -106,7 +106,7 @@ class Stage(ABC):
     @property
     @abstractmethod
     def bad(self) -> list[BadTensor]:
-        """Gradients that came with values that are no numbers, as this rank's slice shows."""
+        """Gradients that came with values that are no numbers; the list itself."""
 
     @property
     def square_sum(self) -> float | None:
@@ -120,3 +120,9 @@ class Stage(ABC):
     @abstractmethod
     def held(self) -> Mapping[MemoryCategory, Sequence[Tensor]]:
         """The tensors of the model states that this rank holds, for the ledger."""
+
+    def date(self, micro_batch: int) -> None:
+        """What is bad and has no date yet came in this micro-batch."""
+        for at, bad in enumerate(self.bad):
+            if bad.micro_batch is None:
+                self.bad[at] = replace(bad, micro_batch=micro_batch)

@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from engine.facts import BadTensor
+from engine.offenders import name_bad_tensors
 from engine.partition import Layout, Span, plan_buckets
-from engine.reduction import name_bad_tensors
 from engine.segments import Segment, publish_masters
 from engine.stages.base import Setting, Stage
 from engine.weights import common_values

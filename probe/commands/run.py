@@ -8,10 +8,18 @@ from pathlib import Path
 import click
 
 from probe.commands.choosing import DEFAULT_RUNS_DIR, RUNS_DIR_VARIABLE
+from probe.commands.spelled import Listed, StepRange
 from probe.errors import UsageError
-from probe.launch.request import RunRequest, check_request, command_of, default_processes
-from probe.schema.handover import RunFlags
-from probe.schema.vocabulary import Precision, Tier
+from probe.launch.request import (
+    HANG_TIMEOUT_S,
+    RunRequest,
+    check_request,
+    command_of,
+    default_processes,
+)
+from probe.schema.documents import ProfileWindow
+from probe.schema.handover import NUMERICS_EVERY_STEPS, RunFlags
+from probe.schema.vocabulary import Precision, ProfileDetail, Tier
 
 TIERS = {"cpu": Tier.HOST, "disk": Tier.DISK}
 
@@ -72,6 +80,44 @@ TIERS = {"cpu": Tier.HOST, "disk": Tier.DISK}
     metavar="DIR",
     help="Folder for the run directory.",
 )
+@click.option(
+    "--profile-steps",
+    type=StepRange(),
+    metavar="A:B",
+    help="Trace steps A to B-1 with torch.profiler; they count in no statistic.",
+)
+@click.option(
+    "--profile-ranks",
+    type=Listed(int),
+    default="0",
+    show_default=True,
+    metavar="R,R…",
+    help="Ranks that are traced.",
+)
+@click.option(
+    "--profile-with",
+    type=Listed(ProfileDetail),
+    default="",
+    metavar="WHAT",
+    help=f"Also trace {', '.join(ProfileDetail)}; each makes it larger and slower.",
+)
+@click.option(
+    "--numerics-every",
+    type=click.IntRange(min=0),
+    default=NUMERICS_EVERY_STEPS,
+    show_default=True,
+    metavar="K",
+    help="Steps between looks at the exponents of gradients and weights; 0: never.",
+)
+@click.option(
+    "--hang-timeout",
+    type=click.FloatRange(min=1),
+    default=HANG_TIMEOUT_S,
+    show_default=True,
+    metavar="S",
+    help="Say who waits for whom when a rank has not moved for so many seconds.",
+)
+@click.option("--hang-end", is_flag=True, help="And end the run.")
 @click.option("--no-record", is_flag=True, help="Only run; write nothing.")
 @click.option("--dry-run", is_flag=True, help="Say what would be started, and start nothing.")
 @click.pass_context
@@ -96,6 +142,12 @@ def command(
     tags: tuple[str, ...],
     notes: str,
     runs_dir: Path,
+    profile_steps: tuple[int, int] | None,
+    profile_ranks: list[int],
+    profile_with: list[ProfileDetail],
+    numerics_every: int,
+    hang_timeout: float,
+    hang_end: bool,
     no_record: bool,
     dry_run: bool,
 ) -> None:
@@ -142,6 +194,17 @@ def command(
         notes=notes,
         runs_dir=runs_dir,
         record=not no_record,
+        profile=None
+        if profile_steps is None
+        else ProfileWindow(
+            first_step=profile_steps[0],
+            end_step=profile_steps[1],
+            ranks=profile_ranks,
+            details=profile_with,
+        ),
+        numerics_every=numerics_every,
+        hang_timeout_s=hang_timeout,
+        end_on_hang=hang_end,
     )
     check_request(request)
     if dry_run:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from probe.errors import ProbeError
+from probe.launch.hang import HangWatch
+from probe.launch.output_log import OutputLog
 from probe.launch.processes import Outcome, RankProcesses
 from probe.launch.progress import Progress, Watcher
 from probe.launch.request import RunRequest, command_of, environment_of
@@ -25,6 +27,7 @@ from probe.launch.surroundings import (
 from probe.read.documents import read_header
 from probe.record.run import RunWriter
 from probe.schema.documents import Manifest, RunConfig
+from probe.schema.layout import OUTPUT
 from probe.schema.vocabulary import Tier
 from probe.seal import seal_run
 
@@ -58,11 +61,18 @@ def launch(
         else None
     )
     environment = environment_of(request, writer.path if writer else None)
+    log = OutputLog(writer.path / OUTPUT) if writer else None
+
+    def pass_on(chunk: bytes, is_error: bool) -> None:
+        on_output(chunk, is_error)
+        if log is not None:
+            log.add(chunk)
+
     processes = RankProcesses(
-        lambda report: command_of(request, report), environment, on_output=on_output
+        lambda report: command_of(request, report), environment, on_output=pass_on
     )
     try:
-        _follow(processes, writer, on_progress)
+        _follow(processes, writer, request, pass_on, on_progress)
     except KeyboardInterrupt:
         processes.interrupt()
     except BaseException:
@@ -70,6 +80,8 @@ def launch(
         processes.interrupt()
         raise
     outcome = processes.outcome()
+    if log is not None:
+        log.close()
     if writer is not None:
         _close(writer, request, outcome)
     return Finished(
@@ -82,14 +94,23 @@ def launch(
 def _follow(
     processes: RankProcesses,
     writer: RunWriter | None,
+    request: RunRequest,
+    say: Callable[[bytes, bool], None],
     on_progress: Callable[[Progress], None],
 ) -> None:
     watcher = Watcher(writer.path) if writer else None
+    hangs = HangWatch(writer.path, request.hang_timeout_s) if writer else None
     told_config = False
     while not processes.wait(LOOK_EVERY_S):
-        if writer is not None and watcher is not None:
+        if writer is not None and watcher is not None and hangs is not None:
             told_config = told_config or _copy_engine_facts(writer)
             on_progress(watcher.look())
+            hang = hangs.look()
+            if hang is not None:
+                say(f"probe: {hang.message}\n".encode(), True)
+                writer.update(hangs=[*writer.manifest.hangs, hang])
+                if request.end_on_hang:
+                    processes.end()
 
 
 def _first_manifest(request: RunRequest, invocation: list[str]) -> Manifest:

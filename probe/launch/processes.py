@@ -82,6 +82,13 @@ class RankProcesses:
         self._signal(signal.SIGKILL)
         self._process.wait()
 
+    def end(self) -> None:
+        """End ranks that will not end by themselves; the run counts as failed."""
+        self._signal(signal.SIGTERM)
+        if not self.wait(GRACE_S):
+            self._signal(signal.SIGKILL)
+            self._process.wait()
+
     def outcome(self) -> Outcome:
         """How it went; the processes have ended."""
         for pump in self._pumps:

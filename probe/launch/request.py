@@ -7,7 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from probe.errors import UsageError
-from probe.schema.handover import HANDOVER_VARIABLE, Handover, RunFlags
+from probe.schema.documents import ProfileWindow
+from probe.schema.handover import HANDOVER_VARIABLE, NUMERICS_EVERY_STEPS, Handover, RunFlags
+
+HANG_TIMEOUT_S = 300.0
+"""Ranks that have not moved for so long are told of."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +32,10 @@ class RunRequest:
     notes: str = ""
     runs_dir: Path = Path("runs")
     record: bool = True
+    profile: ProfileWindow | None = None
+    numerics_every: int = NUMERICS_EVERY_STEPS
+    hang_timeout_s: float = HANG_TIMEOUT_S
+    end_on_hang: bool = False
 
 
 def check_request(request: RunRequest) -> None:
@@ -62,8 +70,12 @@ def environment_of(request: RunRequest, run_dir: Path | None) -> dict[str, str]:
         run_dir=str(run_dir.resolve()) if run_dir else None,
         config_path=str(request.config.resolve()) if request.config else None,
         flags=request.flags,
+        profile=request.profile,
+        numerics_every=request.numerics_every,
     )
     environment = {**os.environ, HANDOVER_VARIABLE: handover.to_text()}
+    # What the profiler says of itself is nothing that a user could act on.
+    environment.setdefault("KINETO_LOG_LEVEL", "99")
     environment.setdefault("OMP_NUM_THREADS", str(max(1, available_cores() // request.processes)))
     return environment
 

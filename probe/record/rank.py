@@ -7,7 +7,9 @@ What was lost is noted in the heartbeat, which has its place on disk already, an
 
 import logging
 import os
+import threading
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -47,6 +49,8 @@ class RankWriter:
         self._last_step: int | None = None
         self._stop_reason = ""
         self._lost_rows = 0
+        # A rank has a thread that beats beside the one that trains.
+        self._turn = threading.RLock()
         try:
             if (run_dir / TABLES_DIR).exists():
                 raise FileExistsError(f"{run_dir} is sealed; record into a new run")
@@ -57,6 +61,11 @@ class RankWriter:
             self._heartbeat_fd = os.open(self._dir / HEARTBEAT, os.O_RDWR | os.O_CLOEXEC)
         except Exception as error:
             self._stop(error)
+
+    @property
+    def folder(self) -> Path:
+        """Where this rank's files lie."""
+        return self._dir
 
     @property
     def stop_reason(self) -> str:
@@ -79,17 +88,25 @@ class RankWriter:
 
     def write(self, row: Row) -> None:
         """Append one row to its table."""
-        if self._stop_reason:
-            self._lost_rows += 1
-            return
-        try:
-            line = encode_row(row)
-            if len(line) > LONGEST_LINE_BYTES:
-                raise ValueError(f"a row of {len(line)} bytes; {LONGEST_LINE_BYTES} are the most")
-            self._file(type(row)).append(line)
-        except Exception as error:
-            self._lost_rows += 1
-            self._stop(error)
+        self.write_all((row,))
+
+    def write_all(self, rows: Sequence[Row]) -> None:
+        """Append rows of one table at once."""
+        with self._turn:
+            if self._stop_reason:
+                self._lost_rows += len(rows)
+                return
+            try:
+                lines = [encode_row(row) for row in rows]
+                longest_bytes = max(map(len, lines))
+                if longest_bytes > LONGEST_LINE_BYTES:
+                    raise ValueError(
+                        f"a row of {longest_bytes} bytes; {LONGEST_LINE_BYTES} are the most"
+                    )
+                self._file(type(rows[0])).append(b"".join(lines))
+            except Exception as error:
+                self._lost_rows += len(rows)
+                self._stop(error)
 
     def beat(
         self,
@@ -100,17 +117,18 @@ class RankWriter:
         collective: LastCollective | None = None,
     ) -> None:
         """Leave a sign of life: where this rank stands now."""
-        self._last_step = step
-        self._beat(
-            Heartbeat(
-                time_ns=time.time_ns(),
-                step=step,
-                phase=phase,
-                step_wall_ns=step_wall_ns,
-                collective=collective,
-                message=self._stop_reason[:_LONGEST_TEXT],
+        with self._turn:
+            self._last_step = step
+            self._beat(
+                Heartbeat(
+                    time_ns=time.time_ns(),
+                    step=step,
+                    phase=phase,
+                    step_wall_ns=step_wall_ns,
+                    collective=collective,
+                    message=self._stop_reason[:_LONGEST_TEXT],
+                )
             )
-        )
 
     def close(self, state: RankState = RankState.CLOSED) -> None:
         """End the recording; the heartbeat says that this was on purpose."""

@@ -10,7 +10,15 @@ import msgspec
 
 from probe.schema.columns import Int
 from probe.schema.layout import FORMAT_VERSION
-from probe.schema.vocabulary import CollectiveOp, Phase, Precision, RankState, RunStatus, Tier
+from probe.schema.vocabulary import (
+    CollectiveOp,
+    Phase,
+    Precision,
+    ProfileDetail,
+    RankState,
+    RunStatus,
+    Tier,
+)
 
 
 class Document(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,6 +83,22 @@ class GitFacts(Document, frozen=True, kw_only=True):
     dirty: bool | None = None
 
 
+class Hang(Document, frozen=True, kw_only=True):
+    """A time at which ranks no longer moved, as the launcher saw it."""
+
+    time_ns: Int = 0
+    """Wall clock, ns since 1970."""
+    step: Int | None = None
+    waiting: list[Int] = []
+    """Ranks that stood in a collective."""
+    awaited: list[Int] = []
+    """Ranks that had not entered it."""
+    still_s: float = 0.0
+    """How long the rank had not moved that had not moved for longest."""
+    message: str = ""
+    """Who waited for whom in which collective, in one sentence."""
+
+
 class Manifest(Document, frozen=True, kw_only=True):
     """Who, what, where and how; written by the launcher at the start and at the end."""
 
@@ -106,6 +130,7 @@ class Manifest(Document, frozen=True, kw_only=True):
     """Only variables of an allow-list."""
     exit_codes: dict[str, Int] = {}
     """By rank; a negative number is the signal that ended it."""
+    hangs: list[Hang] = []
     lost: list[str] = []
     """What could not be recorded, in sentences."""
 
@@ -136,6 +161,16 @@ class Header(Document, frozen=True, kw_only=True):
     seeds: dict[str, Int] = {}
     parameters: list[str] = []
     blocks: list[str] = []
+
+
+class ProfileWindow(Document, frozen=True, kw_only=True):
+    """The steps to look at with the profiler, and on which ranks."""
+
+    first_step: Int = 0
+    end_step: Int = 0
+    """One past the last step."""
+    ranks: list[Int] = []
+    details: list[ProfileDetail] = []
 
 
 class LastCollective(Document, frozen=True, kw_only=True):

@@ -9,10 +9,11 @@ import msgspec
 
 from probe.schema.codec import decode_document, encode_document
 from probe.schema.columns import Int
-from probe.schema.documents import Document
+from probe.schema.documents import Document, ProfileWindow
 from probe.schema.vocabulary import Precision, Tier
 
 HANDOVER_VARIABLE = "PROBE_HANDOVER"
+NUMERICS_EVERY_STEPS = 100
 
 
 class RunFlags(Document, frozen=True, kw_only=True):
@@ -40,6 +41,10 @@ class Handover(Document, frozen=True, kw_only=True):
     config_path: str | None = None
     """A configuration in place of the one that the script names."""
     flags: RunFlags = RunFlags()
+    profile: ProfileWindow | None = None
+    """None: no step is profiled."""
+    numerics_every: Int = NUMERICS_EVERY_STEPS
+    """0: the exponents of gradients and weights are never looked at."""
 
     def to_text(self) -> str:
         """As the value of an environment variable."""

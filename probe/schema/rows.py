@@ -87,9 +87,9 @@ class StepRow(Row, frozen=True, kw_only=True):
     ] = None
     skipped: Annotated[bool, flag("The parameters were left as they were")] = False
     skip_reason: Annotated[SkipReason | None, text("Why the step was skipped")] = None
-    profiled: Annotated[bool, flag("Within the profiled window; excluded from every statistic")] = (
-        False
-    )
+    profiled: Annotated[
+        bool, flag("Within the profiled window or beside it; excluded from every statistic")
+    ] = False
 
 
 class CommRow(Row, frozen=True, kw_only=True):

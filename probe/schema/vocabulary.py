@@ -138,6 +138,14 @@ class RankState(StrEnum):
     FAILED = "failed"
 
 
+class ProfileDetail(StrEnum):
+    """What a profiled window records beside the events, at a price."""
+
+    SHAPES = "shapes"
+    MEMORY = "memory"
+    STACKS = "stacks"
+
+
 class TraceCategory(StrEnum):
     """What an event of a profiler's trace is, whatever the device and the age of the profiler."""
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 CASE_S = 60.0
+START_S = 110.0
 
 
 class CaseError(AssertionError):
@@ -70,6 +71,8 @@ class Team:
             process.start()
             theirs.close()
             self._members.append((process, ours))
+        for _, pipe in self._members:
+            assert pipe.poll(START_S) and pipe.recv() == "ready"
 
 
 def _serve(pipe: Connection, rank: int, world: int, meeting_place: str) -> None:
@@ -83,10 +86,11 @@ def _serve(pipe: Connection, rank: int, world: int, meeting_place: str) -> None:
     dist.init_process_group(
         "gloo", init_method=f"file://{meeting_place}", rank=rank, world_size=world
     )
+    pipe.send("ready")
     while True:
         try:
             case, arguments = pipe.recv()
-        except EOFError:
+        except (EOFError, OSError):
             break
         try:
             pipe.send((True, case(**arguments)))

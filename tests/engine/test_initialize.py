@@ -34,12 +34,17 @@ class Listener:
     def __init__(self) -> None:
         self.steps: list[StepFacts] = []
         self.collectives = 0
+        self.gradients = 0
 
     def step_began(self, step: int) -> None:
         assert step == len(self.steps)
 
+    def gradients_ready(self) -> None:
+        self.gradients += 1
+
     def step_ended(self, facts: StepFacts) -> None:
         self.steps.append(facts)
+        assert self.gradients == len(self.steps)
 
     def collective_done(self, facts: Any) -> None:
         assert facts.launched_ns <= facts.wait_began_ns <= facts.done_ns

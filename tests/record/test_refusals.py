@@ -121,6 +121,7 @@ def test_a_bad_path(path: str, tmp_path: Path, caplog: pytest.LogCaptureFixture)
         MetricRow(step=0, name="a", value=object()),  # type: ignore[arg-type]
         MetricRow(step=0, name="a", value="much"),  # type: ignore[arg-type]
         MetricRow(step=0, name="lone \ud800", value=1.0),
+        MetricRow(step=0, name="longer than a reader holds" * 50_000, value=1.0),
         step_row(0, samples=object()),
         step_row(0, loss=1j),
         "no row at all",

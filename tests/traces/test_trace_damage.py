@@ -146,7 +146,10 @@ import resource, sys
 from probe.read.trace_file import read_trace
 resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
 trace = read_trace(sys.argv[1], limit_bytes=200 << 20)
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+# Not ru_maxrss: that survives exec, and this would be the peak of whoever started us.
+with open("/proc/self/status") as status:
+    lines = dict(line.split(":", 1) for line in status)
+peak = int(lines["VmHWM"].split()[0]) // 1024
 print(len(trace.events), peak, *[item.what for item in trace.problems], sep="|")
 """
 
@@ -204,17 +207,17 @@ def test_a_bomb_stays_small(tmp_path, head: bytes, body: bytes) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(1300)
 def test_a_gigabyte_of_events_is_read_in_a_fraction_of_it(tmp_path) -> None:
     path = tmp_path / "large.json.gz"
     make = [sys.executable, "-m", "benchmarks.synthetic_trace", str(path), "--megabytes", "1000"]
-    subprocess.run(make, check=True, cwd=ROOT, timeout=170)
+    subprocess.run(make, check=True, cwd=ROOT, timeout=600)
     program = PROGRAM.replace("200 << 20", "1 << 30")
     done = subprocess.run(
         [sys.executable, "-c", program, str(path)],
         capture_output=True,
         text=True,
-        timeout=170,
+        timeout=600,
         cwd=ROOT,
         check=True,
     )

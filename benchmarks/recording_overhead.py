@@ -1,0 +1,160 @@
+"""What recording costs: the same training with and without it, by turns on the same machine.
+
+    python -m benchmarks.recording_overhead [--shape full,tiny] [--stage 1,3] [--precision bf16]
+
+Prints for each setting the ratio of median step times with its 95 % interval, the difference in
+microseconds a step, the processor time that the recorder itself took, and whether the losses agree
+to the last bit.
+"""
+
+import argparse
+import json
+import random
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+
+from benchmarks.interleave import Plan, Race, Record, race
+from benchmarks.machine import describe_machine
+from benchmarks.setting import SHAPES, Setting
+from benchmarks.summary import CONFIDENCE, DRAWS, compare
+from benchmarks.table import title
+from probe.schema.vocabulary import Precision
+
+PLAIN, RECORDED = "zeroprobe", "zeroprobe_recorded"
+LARGEST_RATIO = 1.02
+LARGEST_US = 150.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """What recording cost in one setting."""
+
+    setting: str
+    step_ms: float
+    ratio: float
+    low: float
+    high: float
+    cpu_ratio: float
+    added_us: float
+    """Median step with recording minus median step without."""
+    added_low_us: float
+    added_high_us: float
+    recorder_us: float
+    """Processor time inside the recorder, the median step of the slower rank."""
+    equal_losses: bool
+    others_share: float
+
+    @property
+    def is_met(self) -> bool:
+        """At most 2 % more, or under 150 µs a step; judged by the recorder's own time where steps
+        are so noisy that the interval of their difference holds both answers."""
+        return (
+            self.ratio <= LARGEST_RATIO
+            or self.added_us < LARGEST_US
+            or (
+                self.added_low_us < LARGEST_US < self.added_high_us
+                and self.recorder_us < LARGEST_US
+            )
+        )
+
+
+def cost_of(finished: Race) -> Cost:
+    """Reduce a race of the two to figures."""
+    plain, recorded = finished.records[PLAIN], finished.records[RECORDED]
+    ratio = compare(recorded, plain)
+    low_us, high_us = _difference_interval_us(recorded, plain)
+    return Cost(
+        setting=title(finished.setting),
+        step_ms=_median_ns(plain) / 1e6,
+        ratio=ratio.value,
+        low=ratio.low,
+        high=ratio.high,
+        cpu_ratio=ratio.cpu,
+        added_us=(_median_ns(recorded) - _median_ns(plain)) / 1e3,
+        added_low_us=low_us,
+        added_high_us=high_us,
+        recorder_us=median(recorded.parts_ns["recording"]) / 1e3,
+        equal_losses=plain.losses == recorded.losses,
+        others_share=finished.others_share,
+    )
+
+
+def render(cost: Cost) -> str:
+    """Three lines for a person."""
+    return (
+        f"{cost.setting}: {cost.step_ms:.2f} ms a step\n"
+        f"  with recording × {cost.ratio:.4f} ({cost.low:.4f} to {cost.high:.4f}), CPU ×"
+        f" {cost.cpu_ratio:.4f}; {cost.added_us:+.0f} µs a step ({cost.added_low_us:+.0f} to"
+        f" {cost.added_high_us:+.0f}), the recorder itself {cost.recorder_us:.0f} µs\n"
+        f"  losses {'equal bit for bit' if cost.equal_losses else 'DIFFER'}; target"
+        f" {'met' if cost.is_met else 'missed'}; other processes took {cost.others_share:.0%}"
+    )
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Measure every setting asked for; 1 if a target is missed or a loss differs."""
+    options = _parser().parse_args(arguments)
+    costs = []
+    for shape in options.shape.split(","):
+        for stage in options.stage.split(","):
+            setting = Setting(
+                precision=Precision(options.precision),
+                stage=int(stage),
+                shape=shape,
+                micro_batch=options.micro_batch,
+            )
+            turn = options.turn_steps if shape == "full" else 10 * options.turn_steps
+            plan = Plan(rounds=options.rounds, turn_steps=turn)
+            cost = cost_of(race([PLAIN, RECORDED], setting, plan, _quiet))
+            costs.append(cost)
+            print(render(cost), flush=True)
+    if options.into is not None:
+        document = {"machine": describe_machine(), "costs": [asdict(cost) for cost in costs]}
+        options.into.write_text(json.dumps(document, indent=1) + "\n")
+    return int(not all(cost.is_met and cost.equal_losses for cost in costs))
+
+
+def _median_ns(record: Record) -> float:
+    return median(time for one_round in record.rounds_ns for time in one_round)
+
+
+def _difference_interval_us(above: Record, below: Record, seed: int = 0) -> tuple[float, float]:
+    """Where the difference of the medians lies; whole rounds are drawn, the same for both."""
+    pairs = list(zip(above.rounds_ns, below.rounds_ns, strict=True))
+    source = random.Random(seed)
+    drawn = sorted(_difference(source.choices(pairs, k=len(pairs))) for _ in range(DRAWS))
+    tail = round(DRAWS * (1 - CONFIDENCE) / 2)
+    return drawn[tail] / 1e3, drawn[-1 - tail] / 1e3
+
+
+def _difference(pairs: list[tuple[tuple[int, ...], tuple[int, ...]]]) -> float:
+    return median(time for pair in pairs for time in pair[0]) - median(
+        time for pair in pairs for time in pair[1]
+    )
+
+
+def _quiet(text: str) -> None:
+    if sys.stderr.isatty():
+        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.recording_overhead",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--shape", default="full,tiny", help=f"of {', '.join(SHAPES)}")
+    parser.add_argument("--stage", default="1,3")
+    parser.add_argument("--precision", default="bf16", choices=list(Precision))
+    parser.add_argument("--micro-batch", type=int, default=4)
+    parser.add_argument("--rounds", type=int, default=12)
+    parser.add_argument("--turn-steps", type=int, default=5, help="ten times as many where tiny")
+    parser.add_argument("--into", type=Path, help="file for the figures as JSON")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
