@@ -33,7 +33,7 @@ def command(runs: tuple[str, ...], runs_dir: Path, path: Path, force: bool) -> N
     mode. Of two runs or more it compares the first with each of the others, as `probe compare`.
 
     \b
-    Example: probe report latest -o report.html
+    Example: probe report latest -o latest.html
     """
     if len(runs) > MOST_RUNS:
         raise UsageError(f"A report holds up to {MOST_RUNS} runs, and {len(runs)} were named.")

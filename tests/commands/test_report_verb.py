@@ -7,10 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from probe.report.chart import json_script
 from tests.figures.drawn_run import record_drawn_run
 
 NASTY = "</title><script>alert(1)</script><img src=http://evil.example/x onerror=alert(2)>"
-NAMES = (NASTY, "</script><b>", "a%{x}$b$", "plain.weight")
+QUOTED = 'x" onmouseover="alert(3)'
+NAMES = (NASTY, "</script><b>", "a%{x}$b$", "plain.weight", QUOTED)
+"""The last one underflows most and is named in the words of charts."""
 _ADDRESSED = {"src", "href", "srcset", "data", "action", "formaction", "poster", "xlink:href"}
 
 
@@ -108,7 +111,14 @@ def test_names_are_text_and_never_markup(report_of, tmp_path: Path) -> None:
     assert len(told) == len(page.charts) + 1
     for figure in told:
         assert "<script" not in json.dumps(figure)
+    assert any(QUOTED in (chart["aria-label"] or "") for chart in page.charts)
     assert any("plain.weight" in json.dumps(figure) for figure in told)
+
+
+def test_data_cannot_end_their_script() -> None:
+    page = Page(json_script("data", json.dumps({"name": NASTY, "line": "\u2028"})))
+    assert page.tags == ["script"]
+    assert json.loads(page.data[0]) == {"name": NASTY, "line": "\u2028"}
 
 
 def test_charts_have_words_and_headings(report_of, tmp_path: Path) -> None:
