@@ -211,7 +211,7 @@ def message_sizes(comm: Communication) -> Any:
             "title": {"text": "mean payload of a collective [bytes, log]"},
             **_decades([item.bytes_per_call or 1.0 for item in shown]),
         },
-        yaxis={"title": {"text": "collectives of a rank in a step"}, "rangemode": "tozero"},
+        yaxis={"title": {"text": "collectives a step"}, "rangemode": "tozero"},
     )
     for item in shown:
         look = operation_look(item.op)

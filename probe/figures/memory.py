@@ -29,6 +29,8 @@ from probe.units import format_bytes, format_exact
 
 MOST_STACKED = 1000
 MOST_RANK_BARS = 128
+MOST_TIMES_LEDGER = 4
+"""A line so far above the ledger would press it flat."""
 _OUTSIDE = {
     Residual.TEMPORARY: "outside the ledger",
     Residual.NOT_AT_ONCE: "not all at once",
@@ -46,6 +48,16 @@ def memory_over_time(series: MemorySeries, *, tier: Tier = Tier.DEVICE) -> Any:
     if tier is Tier.HOST or (tier is Tier.DEVICE and series.allocated_bytes is None):
         lines["resident memory of the process"] = series.rss_bytes
     told = {name: values for name, values in lines.items() if values is not None}
+    beyond = {
+        name: int(values.max())
+        for name, values in told.items()
+        if held and values.max() > MOST_TIMES_LEDGER * total.max()
+    }
+    told = {name: values for name, values in told.items() if name not in beyond}
+    remarks = [
+        f"{name.capitalize()}, at most {format_bytes(size)}, is off this scale."
+        for name, size in beyond.items()
+    ]
     leading = next(iter(told.values()), total)
     kept = np.union1d(thin(total, limit=MOST_STACKED // 2), thin(leading, limit=MOST_STACKED // 2))
     unit = size_unit(total, *told.values())
@@ -56,7 +68,7 @@ def memory_over_time(series: MemorySeries, *, tier: Tier = Tier.DEVICE) -> Any:
         alternative=f"Over {format_exact(len(series))} steps at most: "
         + ", ".join(f"{words(name)} {format_bytes(size)}" for name, size in largest.items())
         + ".",
-        caption=points_caption(len(kept), len(series), "steps"),
+        caption=" ".join(filter(None, [points_caption(len(kept), len(series), "steps"), *remarks])),
         xaxis={"title": {"text": "step"}},
         yaxis={"title": {"text": f"largest in the step [{unit.name}]"}, "rangemode": "tozero"},
     )

@@ -94,7 +94,7 @@ def power_axis(*scales: Numbers) -> dict[str, Any]:
 def room_for_labels(values: npt.NDArray[np.float32]) -> list[float]:
     """The range of an axis whose bars have a text behind their ends."""
     largest = float(values.max()) if len(values) else 0.0
-    return [0.0, (largest or 1.0) * 1.4]
+    return [0.0, (largest or 1.0) * 1.55]
 
 
 def _fitting(units: tuple[tuple[str, float], ...], values: tuple[Numbers | float, ...]) -> Unit:

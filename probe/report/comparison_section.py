@@ -7,6 +7,7 @@ from probe.analyse.next_looks import next_looks
 from probe.figures import comparison as drawn
 from probe.figures.matrix import CellValue, setup_matrix, spans_a_matrix
 from probe.figures.overlay import OverlaidRun, Quantity, can_overlay, overlay
+from probe.figures.side_by_side import memory_side_by_side, traffic_side_by_side
 from probe.report.chart import Chart, ChartPaper
 from probe.report.markup import Html, element, joined, table_of
 from probe.text.comparison_blocks import (
@@ -93,6 +94,6 @@ def _charts_of_pair(comparison: Comparison, pair: Pair) -> Iterator[Chart]:
     if any(item.change for item in pair.measures):
         yield Chart(figure=drawn.ratio_intervals(pair, material=comparison.material))
     if any(item.first_bytes or item.second_bytes for item in pair.memory):
-        yield Chart(figure=drawn.memory_side_by_side(pair))
+        yield Chart(figure=memory_side_by_side(pair))
     if pair.traffic:
-        yield Chart(figure=drawn.traffic_side_by_side(pair))
+        yield Chart(figure=traffic_side_by_side(pair))

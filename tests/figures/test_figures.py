@@ -1,6 +1,7 @@
 """Figures as data: what they hold, in what units, how much of it, and that nothing is lost."""
 
 import base64
+import dataclasses
 import json
 from collections.abc import Callable
 from typing import Any
@@ -26,6 +27,7 @@ from probe.figures import (
     overlay,
     ranks,
     scale,
+    side_by_side,
     steps,
     trace,
 )
@@ -104,8 +106,8 @@ def all_figures(run: DrawnRun, pair: tuple[Any, tuple[DrawnRun, DrawnRun]]) -> d
             found[f"overlay {quantity} {along}"] = overlay.overlay(overlaid, quantity, along=along)
     found["waterfall"] = comparison.waterfall_of_phases(first.waterfall, first="A", second="B")
     found["intervals"] = comparison.ratio_intervals(first, material=0.02)
-    found["memory pair"] = comparison.memory_side_by_side(first)
-    found["traffic pair"] = comparison.traffic_side_by_side(first)
+    found["memory pair"] = side_by_side.memory_side_by_side(first)
+    found["traffic pair"] = side_by_side.traffic_side_by_side(first)
     found["glance"] = comparison.runs_at_a_glance(compared, ["A", "B"])
     for value in matrix.CellValue:
         found[f"matrix {value}"] = matrix.setup_matrix(compared.runs, value)
@@ -134,7 +136,7 @@ def test_every_figure_says_what_it_is_in_title_words_and_units(run, pair) -> Non
         "loss scale",
         "magnitude, power of two",
         "tokens of all ranks since the first step",
-        "collectives of a rank in a step",
+        "collectives a step",
     }
     for name, figure in all_figures(run, pair).items():
         assert title_of(figure), name
@@ -263,6 +265,21 @@ def test_the_peak_stands_beside_its_closed_form(run) -> None:
     assert measured["grads"] == "50.0 MB (+50.0 MB unexplained)"
     assert measured["grad buckets"] == "100 MB (buckets)"
     assert set(figure.data[0].y) == set(figure.data[1].y)
+
+
+def test_a_process_far_larger_than_its_ledger_does_not_hide_it(run) -> None:
+    series = run.series.memory[0]
+    ledger = trace_names(memory.memory_over_time(series, tier=Tier.HOST))
+    assert ledger == ["master params", "optimizer states", "resident memory of the process"]
+    huge = dataclasses.replace(series, rss_bytes=series.rss_bytes * 10)
+    figure = memory.memory_over_time(huge, tier=Tier.HOST)
+    assert trace_names(figure) == ledger[:2]
+    assert "Resident memory of the process, at most 9" in caption_of(figure)
+    assert caption_of(figure).endswith("is off this scale.")
+
+
+def trace_names(figure: Any) -> list[str]:
+    return [item.name for item in figure.data]
 
 
 def test_heatmaps_show_who_waits_least(run) -> None:

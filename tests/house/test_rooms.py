@@ -186,6 +186,8 @@ def loaded_by(code: str) -> set[str]:
         ("import probe.read.discovery", {"pandas", "pyarrow", "torch", "plotly"}),
         ("import probe.read.run", {"torch", "plotly", "streamlit", "rich"}),
         ("import probe.seal", {"torch", "plotly", "streamlit"}),
+        ("import probe.commands.report", {"rich", "pandas", "pyarrow", "plotly", "torch"}),
+        ("import probe.report.report", {"torch", "streamlit", "click"}),
         ("import probe.commands.run", {"rich", "pandas", "pyarrow", "torch"}),
     ],
 )
@@ -194,7 +196,16 @@ def test_a_fresh_interpreter_loads_nothing_heavy(code: str, absent: set[str]) ->
 
 
 @pytest.mark.parametrize(
-    "package", ["probe", "probe.schema", "probe.read", "probe.analyse", "probe.text"]
+    "package",
+    [
+        "probe",
+        "probe.schema",
+        "probe.read",
+        "probe.analyse",
+        "probe.text",
+        "probe.figures",
+        "probe.report",
+    ],
 )
 def test_packages_of_the_reading_side_are_light(package: str) -> None:
     assert not loaded_by(f"import {package}") & set(HEAVY)
