@@ -15,6 +15,9 @@ from probe.read.inside import rank_folders
 from probe.schema.documents import Hang, Heartbeat
 from probe.schema.vocabulary import RankState
 
+FOLLOWING_S = 1.0
+"""How much later than the rank that stands others may have come to wait for it."""
+
 
 class HangWatch:
     """Follows the heartbeats of a run."""
@@ -49,14 +52,14 @@ class HangWatch:
         alive = {
             rank: seen for rank, seen in self._seen.items() if seen[0].state is RankState.ALIVE
         }
-        still_s = {
-            rank: now_s - since_s
-            for rank, (_, since_s) in alive.items()
-            if now_s - since_s > self._timeout_s
-        }
-        if not still_s:
+        stood_s = {rank: now_s - since_s for rank, (_, since_s) in alive.items()}
+        if max(stood_s.values(), default=0.0) <= self._timeout_s:
             self._told = False
             return None
+        # Those that wait for a rank came to a stand a moment after it: they belong to its hang.
+        still_s = {
+            rank: stood for rank, stood in stood_s.items() if stood > self._timeout_s - FOLLOWING_S
+        }
         if self._told:
             return None
         self._told = True

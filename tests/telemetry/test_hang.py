@@ -117,7 +117,7 @@ def test_a_rank_that_oversleeps_a_gather_is_named_while_it_sleeps(tmp_path: Path
     script = tmp_path / "oversleeping.py"
     script.write_text(SCRIPT)
     command = [sys.executable, "-m", "probe", "run", "--runs-dir", str(tmp_path / "runs")]
-    command += ["--nproc", "2", "--hang-timeout", "2", "--hang-end", str(script)]
+    command += ["--nproc", "2", "--hang-timeout", "5", "--hang-end", str(script)]
     process = subprocess.Popen(
         command,
         cwd=ROOT,
