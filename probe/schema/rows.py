@@ -139,7 +139,11 @@ class CommCallRow(Row, frozen=True, kw_only=True):
     wire_bytes: Annotated[Int, byte_count("Bytes that this rank sent")] = 0
     enqueue_ns: Annotated[Int, nanoseconds("Moment of the call on the rank's monotonic clock")] = 0
     start_ns: Annotated[
-        Int, nanoseconds("Moment at which the transfer could begin on this rank")
+        Int,
+        nanoseconds(
+            "Moment from which only the transfer or a peer was waited for: its begin on a device, "
+            "the begin of the wait elsewhere"
+        ),
     ] = 0
     end_ns: Annotated[Int, nanoseconds("Moment at which it was complete on this rank")] = 0
     exposed_ns: Annotated[Int, nanoseconds("Time that compute stood still for it")] = 0
