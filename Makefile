@@ -28,11 +28,11 @@ demo: env ## Record a small GPT under two settings and look at the runs
 
 .PHONY: test
 test: env ## Run the whole suite
-	$(BIN)/python -m pytest $(TESTS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile $(TESTS)
 
 .PHONY: quick
 quick: env ## Run what takes seconds, not minutes
-	$(BIN)/python -m pytest -m 'not slow and not browser' $(TESTS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m 'not slow and not browser' $(TESTS)
 
 .PHONY: lint
 lint: env ## Check format, lint rules and types

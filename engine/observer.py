@@ -230,8 +230,8 @@ class Recorder:
             logical_bytes=facts.logical_bytes,
             wire_bytes=facts.wire_bytes,
             enqueue_ns=facts.launched_ns,
-            # A transfer that is hidden behind compute ends unseen. From launch to notice would count
-            # that compute as waiting, and blame the rank that computed for longest.
+            # Not the launch: what lies between is this rank's own work, and its end is only seen
+            # once it is waited for, so a slow rank would seem to wait for itself.
             start_ns=facts.wait_began_ns,
             end_ns=facts.done_ns,
             exposed_ns=facts.exposed_ns,

@@ -1,9 +1,10 @@
 """Waiting for peers told apart from moving bytes, in the collectives that were timed one by one.
 
 A collective is the same on all ranks of its group if group and sequence number agree. Each rank's
-duration runs from the moment at which its own transfer could begin to its end. The shortest of
-these durations is the transfer: the rank that came last found everyone waiting. What a rank spent
-beyond it is waiting. The rank that waits least, all together, is the one that others wait for.
+duration runs from the moment at which it began to wait to the end; what was hidden under its own
+work is not in it. The shortest of these durations is the transfer: the rank that came last found
+everyone waiting. What a rank spent beyond it is waiting. The rank that waits least, all together,
+is the one that others wait for.
 
 A collective counts if every rank that timed any in that group and step timed this one; moments of
 different ranks are never compared, so clocks need not agree.

@@ -1,8 +1,10 @@
 """Opening a run for a verb that needs its tables, and the numbers that a run is told by."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 from probe.analyse.findings.catalogue import find_all
 from probe.analyse.findings.finding import Finding
@@ -42,14 +44,23 @@ class Told:
     findings: tuple[Finding, ...]
     """What stands out, the largest expected gain first."""
     table_rows: dict[str, int]
+    tables: Mapping[Table, Any]
+    """As they were read, with the columns that were needed."""
     problems: tuple[Problem, ...]
 
 
-def tell(run: Run, *, on_table: Callable[[Table], None] = lambda table: None) -> Told:
+def tell(
+    run: Run,
+    *,
+    on_table: Callable[[Table], None] = lambda table: None,
+    also: Mapping[Table, Collection[str]] = MappingProxyType({}),
+) -> Told:
     """Read what headline and findings need of each table, and count the rows of all."""
     columns = {table: set(needed) for table, needed in COLUMNS.items()}
     for table, needed in ((STEPS, STEP_COLUMNS), (MEMORY, MEMORY_COLUMNS), (COMM, COMM_COLUMNS)):
         columns[table].update(needed)
+    for table, more in also.items():
+        columns.setdefault(table, set()).update(more)
     tables = {}
     problems = list(run.problems)
     for table in TABLES:
@@ -63,5 +74,6 @@ def tell(run: Run, *, on_table: Callable[[Table], None] = lambda table: None) ->
         facts=facts,
         findings=find_all(facts),
         table_rows={table.name: rows.num_rows for table, rows in tables.items()},
+        tables=tables,
         problems=tuple(problems),
     )

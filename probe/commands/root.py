@@ -12,6 +12,7 @@ VERBS = (
     "list",
     "show",
     "compare",
+    "report",
     "estimate",
     "doctor",
     "seal",

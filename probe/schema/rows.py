@@ -141,8 +141,7 @@ class CommCallRow(Row, frozen=True, kw_only=True):
     start_ns: Annotated[
         Int,
         nanoseconds(
-            "Moment from which only the transfer or a peer was waited for: its begin on a device, "
-            "the begin of the wait elsewhere"
+            "Moment at which this rank began to wait for it; in a trace, its kernel's begin"
         ),
     ] = 0
     end_ns: Annotated[Int, nanoseconds("Moment at which it was complete on this rank")] = 0

@@ -6,6 +6,7 @@ from probe.analyse.communication import OperationTraffic
 from probe.analyse.communication_theory import TrafficBeside, TrafficResidual
 from probe.analyse.run_facts import RunFacts
 from probe.text.aligned import align, with_heading
+from probe.text.comparison_blocks import Block
 from probe.text.printable import printable
 from probe.units import (
     MISSING,
@@ -23,12 +24,18 @@ LEAST_EXCESS = 0.02
 
 def communication_table(facts: RunFacts) -> list[Text]:
     """Most exposed first; nothing if the ranks exchanged nothing."""
+    block = communication_block(facts)
+    if not block.rows:
+        return []
+    lines = with_heading(align([block.headings, *block.rows], right=tuple(block.right)), "dim")
+    return [*lines, *(Text(remark, style="dim", overflow="fold") for remark in block.below)]
+
+
+def communication_block(facts: RunFacts) -> Block:
+    """The same as plain texts, for whoever draws tables otherwise."""
     comm = facts.communication
     if comm is None:
-        return []
-    heading = ("operation", "phase", "calls", "payload", "busy", "exposed", "busbw")
-    rows = [_row(item) for item in comm.operations[:MOST_ROWS]]
-    lines = with_heading(align([heading, *rows], right=(2, 3, 4, 5, 6)), "dim")
+        return Block()
     remarks = [_remark(line) for line in facts.traffic_lines]
     if comm.busy_ns:
         remarks.append(
@@ -41,7 +48,12 @@ def communication_table(facts: RunFacts) -> list[Text]:
             f"{format_percent(waits.waiting_share)} of {waits.collectives:,} timed collectives "
             f"is waiting for peers, least by rank {waits.least_waiting_rank}"
         )
-    return [*lines, *(Text(remark, style="dim", overflow="fold") for remark in remarks)]
+    return Block(
+        headings=("operation", "phase", "calls", "payload", "busy", "exposed", "busbw"),
+        rows=tuple(_row(item) for item in comm.operations[:MOST_ROWS]),
+        right=frozenset({2, 3, 4, 5, 6}),
+        below=tuple(remarks),
+    )
 
 
 def _row(item: OperationTraffic) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ def finding_list(findings: Sequence[Finding], *, counted: int) -> list[Renderabl
     heading = Text(f"{count} finding{'s' if count > 1 else ''}{order}", style="bold")
     parts: list[RenderableType] = [heading, Text()]
     for finding in findings:
-        parts += [_title(finding), facts_grid(_facts(finding)), Text()]
+        parts += [_title(finding), facts_grid(finding_facts(finding)), Text()]
     return parts
 
 
@@ -34,7 +34,8 @@ def _title(finding: Finding) -> Text:
     return Text(printable(finding.title), style="yellow", overflow="fold")
 
 
-def _facts(finding: Finding) -> list[tuple[str, str]]:
+def finding_facts(finding: Finding) -> list[tuple[str, str]]:
+    """Its numbers, what to try, what that should bring and where to look."""
     facts = [("found", "; ".join(f"{item.name} {item.value}" for item in finding.evidence))]
     facts += [("try", f"{change.setting} – {change.why}") for change in finding.changes]
     return [*facts, ("gain", _gain(finding)), ("look", f"{_link(finding.link)} ({finding.id})")]

@@ -6,18 +6,30 @@ from probe.analyse.memory import MemoryUse
 from probe.analyse.memory_theory import Beside, Residual
 from probe.analyse.run_facts import RunFacts
 from probe.text.aligned import align, with_heading
+from probe.text.comparison_blocks import Block
 from probe.units import format_bytes, format_exact, format_percent
 
 
 def memory_table(facts: RunFacts) -> list[Text]:
     """What was held, what the closed form says, and the name of the difference."""
+    block = memory_block(facts)
+    if not block.rows:
+        return []
+    lines = with_heading(align([block.headings, *block.rows], right=tuple(block.right)), "dim")
+    return [*lines, *(Text(remark, style="dim") for remark in block.below)]
+
+
+def memory_block(facts: RunFacts) -> Block:
+    """The same as plain texts, for whoever draws tables otherwise."""
     memory = facts.memory
     if memory is None or not facts.memory_lines:
-        return []
-    heading = ("memory", "tier", "measured", "theory", "residual", "")
-    rows = [_row(line) for line in facts.memory_lines]
-    lines = with_heading(align([heading, *rows], right=(2, 3, 4)), "dim")
-    return [*lines, Text(_remark(memory), style="dim")]
+        return Block()
+    return Block(
+        headings=("memory", "tier", "measured", "theory", "residual", ""),
+        rows=tuple(_row(line) for line in facts.memory_lines),
+        right=frozenset({2, 3, 4}),
+        below=(_remark(memory),),
+    )
 
 
 def _row(line: Beside) -> tuple[str, ...]:

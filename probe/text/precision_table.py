@@ -16,6 +16,12 @@ MOST_STRETCHES = 6
 
 def precision_table(facts: RunFacts) -> list[Text]:
     """Nothing for a run that scales no loss, skips no step and sampled no gradient."""
+    told = precision_facts(facts)
+    return [Text.assemble((f"{name:<{NAMES}}  ", "dim"), text) for name, text in told]
+
+
+def precision_facts(facts: RunFacts) -> list[tuple[str, str]]:
+    """The same as names and plain texts, for whoever draws them otherwise."""
     lines: list[tuple[str, str]] = []
     scale = facts.scale
     # A scale that is one throughout is the absence of a scale.
@@ -39,7 +45,7 @@ def precision_table(facts: RunFacts) -> list[Text]:
         )
     if facts.clipping is not None and facts.clipping.clipped:
         lines.append(("clipped", f"{format_percent(facts.clipping.share)} of the steps"))
-    return [Text.assemble((f"{name:<{NAMES}}  ", "dim"), text) for name, text in lines]
+    return lines
 
 
 def _scale(scale: ScaleHistory) -> str:

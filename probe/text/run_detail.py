@@ -46,7 +46,7 @@ def run_detail(
     parts: list[RenderableType] = [
         title,
         Text(),
-        facts_grid([*_identity(run, manifest, now_ns)]),
+        facts_grid([*identity(run, manifest, now_ns)]),
         Text(),
         facts_grid([*figures(manifest, headline)]),
         Text(),
@@ -59,7 +59,8 @@ def run_detail(
     return Group(*parts)
 
 
-def _identity(run: Run, manifest: Manifest, now_ns: int) -> Iterator[tuple[str, str]]:
+def identity(run: Run, manifest: Manifest, now_ns: int) -> Iterator[tuple[str, str]]:
+    """What the run was, as names and texts; what it does not tell is empty."""
     config, model = manifest.config, manifest.model
     if manifest.name and manifest.name not in run.name:
         yield "name", manifest.name

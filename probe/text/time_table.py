@@ -2,10 +2,12 @@
 
 from rich.text import Text
 
+from probe.analyse.phases import PhaseTime
 from probe.analyse.run_facts import RunFacts
 from probe.analyse.steps import CountedSteps, Exclusion
 from probe.schema.vocabulary import Phase
 from probe.text.aligned import align, with_heading
+from probe.text.comparison_blocks import Block
 from probe.units import (
     MISSING,
     format_count,
@@ -21,23 +23,36 @@ _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 def time_table(facts: RunFacts) -> list[Text]:
     """Phases with their shares, which sum to the whole; nothing if no step counts."""
-    if not facts.phases:
+    block = time_block(facts)
+    if not block.rows:
         return []
-    present = [item for item in facts.phases if item.total_ns or item.phase is Phase.OTHER]
+    shares = [item.share for item in _present(facts)]
+    bars = [*map(bar, shares), ""]
+    rows = [(*row, drawn) for row, drawn in zip(block.rows, bars, strict=True)]
+    lines = with_heading(align([(*block.headings, ""), *rows], right=tuple(block.right)), "dim")
+    return [*lines, *(Text(remark, style="dim") for remark in block.below)]
+
+
+def time_block(facts: RunFacts) -> Block:
+    """The same as plain texts, for whoever draws tables otherwise."""
+    if not facts.phases:
+        return Block()
     rows = [
-        (
-            item.phase.value,
-            format_duration(item.median_ns),
-            format_percent(item.share),
-            bar(item.share),
-        )
-        for item in present
+        (item.phase.value, format_duration(item.median_ns), format_percent(item.share))
+        for item in _present(facts)
     ]
     total = sum(item.share for item in facts.phases)
-    rows.append(("sum", "", format_percent(total), ""))
-    heading = ("phase", "median", "share", "")
-    lines = with_heading(align([heading, *rows], right=(1, 2)), "dim")
-    return [*lines, *(Text(remark, style="dim") for remark in _remarks(facts))]
+    rows.append(("sum", "", format_percent(total)))
+    return Block(
+        headings=("phase", "median", "share"),
+        rows=tuple(rows),
+        right=frozenset({1, 2}),
+        below=tuple(_remarks(facts)),
+    )
+
+
+def _present(facts: RunFacts) -> list[PhaseTime]:
+    return [item for item in facts.phases if item.total_ns or item.phase is Phase.OTHER]
 
 
 def bar(share: float) -> str:

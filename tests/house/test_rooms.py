@@ -30,7 +30,7 @@ ROOMS: dict[str, set[str]] = {
     },
     "probe.merge": {"probe.schema", "probe.read", "probe.analyse"},
     "probe.analyse": {"probe.schema", "probe.read"},
-    "probe.figures": {"probe.analyse"},
+    "probe.figures": {"probe.schema", "probe.analyse"},
     "probe.text": {
         "probe.schema",
         "probe.read",
@@ -39,6 +39,13 @@ ROOMS: dict[str, set[str]] = {
         "probe.adopt",
         "probe.merge",
         "probe.analyse",
+    },
+    "probe.report": {
+        "probe.schema",
+        "probe.read",
+        "probe.analyse",
+        "probe.figures",
+        "probe.text",
     },
     "probe.launch": {"probe"},
     "probe.commands": {"probe"},

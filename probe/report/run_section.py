@@ -1,0 +1,157 @@
+"""One run in a report: what it was, what stands out, then views in the order of the findings."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from probe.analyse.findings.finding import Finding, View
+from probe.analyse.headline import Headline
+from probe.analyse.run_facts import RunFacts
+from probe.analyse.series.run_series import RunSeries
+from probe.analyse.trace.breakdown import Breakdown
+from probe.analyse.trace.lanes import TraceLanes
+from probe.analyse.trace.operators import OperatorRow
+from probe.read.problem import Problem
+from probe.read.run import Run
+from probe.report.chart import ChartPaper
+from probe.report.markup import Html, element, facts_list, joined, table_of
+from probe.report.run_charts import (
+    communication_charts,
+    memory_charts,
+    offload_charts,
+    precision_charts,
+    step_charts,
+    window_charts,
+)
+from probe.text.communication_table import communication_block
+from probe.text.comparison_blocks import Block
+from probe.text.finding_list import finding_facts
+from probe.text.memory_table import memory_block
+from probe.text.precision_table import precision_facts
+from probe.text.printable import printable
+from probe.text.problem_list import describe_problems
+from probe.text.run_detail import figures, identity
+from probe.text.time_table import time_block
+from probe.units import format_count, format_duration, format_exact
+
+MOST_OPERATORS = 12
+LOOK = "look"
+"""The fact of a finding that becomes a link."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportedRun:
+    """Everything that a report tells of one run."""
+
+    run: Run
+    headline: Headline
+    facts: RunFacts
+    series: RunSeries
+    findings: tuple[Finding, ...]
+    problems: tuple[Problem, ...]
+    windows: tuple[TraceLanes, ...]
+    """Of the profiled window of each rank."""
+    breakdowns: tuple[tuple[str, Breakdown], ...]
+    operators: tuple[OperatorRow, ...]
+    """Of the lowest rank's window."""
+
+
+def run_section(told: ReportedRun, *, anchor: str, now_ns: int, paper: ChartPaper) -> Html:
+    """The section without its heading."""
+    run, facts = told.run, told.facts
+    cards = [
+        element("div", element("dt", name), element("dd", text))
+        for name, text in figures(run.manifest, told.headline)
+        if text
+    ]
+    problems = describe_problems(told.problems) if told.problems else ""
+    return joined(
+        (
+            element("p", run.verdict.why, class_="soft"),
+            element("p", f"{problems}; `probe doctor` shows what and where.") if problems else "",
+            _findings(told.findings, counted=len(facts.counted), anchor=anchor),
+            element("dl", *cards, class_="cards"),
+            facts_list(identity(run, run.manifest, now_ns)),
+            *_views(told, anchor, paper),
+        )
+    )
+
+
+def _findings(found: Sequence[Finding], *, counted: int, anchor: str) -> Html:
+    if not found:
+        steps = f"{format_exact(counted)} step{'s' if counted != 1 else ''}"
+        quiet = (
+            f"Nothing stands out in {steps}." if counted else "No step counts: nothing to judge."
+        )
+        return element("p", quiet, class_="quiet")
+    return joined(
+        element(
+            "article",
+            element("h4", finding.title),
+            facts_list(item for item in finding_facts(finding) if item[0] != LOOK),
+            element("p", *_evidence(finding, anchor)),
+            class_="finding",
+        )
+        for finding in found
+    )
+
+
+def _evidence(finding: Finding, anchor: str) -> Iterator[str]:
+    """Where the evidence is, as a link to the view of this page."""
+    yield "Evidence: "
+    where = dict(finding_facts(finding))[LOOK]
+    yield element("a", where, href=f"#{anchor}-{finding.link.view.value}")
+
+
+def _views(told: ReportedRun, anchor: str, paper: ChartPaper) -> Iterator[Html]:
+    """The views that have anything to show."""
+    facts = told.facts
+    for view, name, table, charts in (
+        (View.STEPS, "Time", table_of(time_block(facts)), step_charts(facts, told.series)),
+        (
+            View.PRECISION,
+            "Precision",
+            facts_list(precision_facts(facts)),
+            precision_charts(facts, told.series),
+        ),
+        (View.MEMORY, "Memory", table_of(memory_block(facts)), memory_charts(facts, told.series)),
+        (
+            View.COMMUNICATION,
+            "Communication",
+            table_of(communication_block(facts)),
+            communication_charts(facts, told.series),
+        ),
+        (View.OFFLOAD, "Offload", Html(), offload_charts(facts, told.series)),
+        (
+            "window",
+            "Profiled window",
+            table_of(_operators_block(told.operators)),
+            window_charts(told.windows, told.breakdowns),
+        ),
+    ):
+        drawn = paper.draw_all(charts)
+        if table or drawn:
+            heading = element("h3", name)
+            yield element("section", heading, drawn, table, id=f"{anchor}-{view}")
+
+
+def _operators_block(operators: Sequence[OperatorRow]) -> Block:
+    if not operators:
+        return Block()
+    rows = tuple(
+        (
+            printable(item.name, limit=60),
+            format_count(item.calls),
+            format_duration(item.own_ns),
+            format_duration(item.total_ns),
+            format_duration(item.device_ns) if item.device_ns else "",
+        )
+        for item in operators[:MOST_OPERATORS]
+    )
+    more = len(operators) - len(rows)
+    return Block(
+        title="Operators by own time, lowest rank",
+        headings=("operator", "calls", "own", "total", "device"),
+        rows=rows,
+        right=frozenset({1, 2, 3, 4}),
+        below=(f"… and {more:,} more.",) if more > 0 else (),
+    )

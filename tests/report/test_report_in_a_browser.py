@@ -1,0 +1,112 @@
+"""The report in a real Chromium: draws every chart, asks for nothing, follows light and dark."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from probe.__main__ import main
+from probe.figures.theme import GROUND, Mode
+from tests.figures.drawn_run import record_drawn_run
+
+pytestmark = pytest.mark.browser
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+NASTY = "</title><script>window.hurt = 1</script><img src=x onerror='window.hurt = 2'>"
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("report")
+    names = ("tokens.weight", NASTY, "<b>bold</b>", "head.weight")
+    for name, slower in (("base", 1.0), ("slow", 1.2)):
+        record_drawn_run(folder / "runs", name, steps=60, slower=slower, names=names, notes=NASTY)
+    path = folder / "report.html"
+    runs = ["--runs-dir", str(folder / "runs")]
+    assert main(["report", "base", "slow", *runs, "-o", str(path)]) == 0
+    return path
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator:
+    if CHROMIUM is None:
+        pytest.skip("there is no Chromium on this machine")
+    playwright = pytest.importorskip("playwright.sync_api")
+    with playwright.sync_playwright() as driver:
+        started = driver.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield started
+        started.close()
+
+
+@pytest.mark.parametrize(
+    ("mode", "width"), [(Mode.LIGHT, 1440), (Mode.DARK, 1440), (Mode.LIGHT, 390)]
+)
+def test_every_chart_is_drawn_and_nothing_is_asked_for(browser, report, mode, width) -> None:
+    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=mode.value)
+    page = context.new_page()
+    said: list[str] = []
+    asked: list[str] = []
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(report.as_uri())
+    # A link from a finding leads into the run, which opens for it.
+    page.evaluate("document.querySelectorAll('details.run').forEach((run) => { run.open = true; })")
+    charts = page.locator(".chart")
+    for place in range(charts.count()):
+        charts.nth(place).scroll_into_view_if_needed()
+        page.wait_for_selector(f".chart >> nth={place} >> .main-svg", state="attached")
+    assert not said
+    assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
+    assert page.evaluate("window.hurt") is None
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    ground = page.evaluate("getComputedStyle(document.querySelector('.main-svg')).background")
+    red, green, blue = (int(GROUND[mode][at : at + 2], 16) for at in (1, 3, 5))
+    assert f"rgb({red}, {green}, {blue})" in ground
+    assert NASTY in page.inner_text("body")
+    context.close()
+
+
+def test_a_change_of_mode_repaints_and_zoom_stays(browser, report) -> None:
+    context = browser.new_context(color_scheme="light")
+    page = context.new_page()
+    page.goto(report.as_uri())
+    page.wait_for_selector(".chart .main-svg", state="attached")
+    page.evaluate("Plotly.relayout(document.querySelector('.chart'), {'xaxis.range': [5, 9]})")
+    page.emulate_media(color_scheme="dark")
+    page.wait_for_function(
+        "document.querySelector('.chart').layout.template.layout.paper_bgcolor === '"
+        + GROUND[Mode.DARK]
+        + "'"
+    )
+    assert page.evaluate("document.querySelector('.chart').layout.xaxis.range") == [5, 9]
+    context.close()
+
+
+def test_a_link_into_a_folded_run_opens_it(browser, report) -> None:
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(report.as_uri() + "#run-1-communication")
+    page.wait_for_function("document.getElementById('run-1').open")
+    assert page.locator("#run-1-communication").is_visible()
+    assert not page.locator("#run-0-communication").is_visible()
+    context.close()
+
+
+def test_printing_draws_all(browser, report) -> None:
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(report.as_uri())
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    page.wait_for_function(
+        "document.querySelectorAll('.chart').length === "
+        "document.querySelectorAll('.chart.js-plotly-plot').length"
+    )
+    context.close()
