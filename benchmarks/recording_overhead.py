@@ -58,7 +58,7 @@ class Cost:
 
     @property
     def verdict(self) -> Verdict:
-        """At most 2 % more, or under 150 µs a step, by the whole interval; else it is not decided."""
+        """At most 2 % more, or under 150 µs a step, by the whole interval; else undecided."""
         if self.high <= LARGEST_RATIO or self.added_high_us < LARGEST_US:
             return Verdict.MET
         if self.low > LARGEST_RATIO and self.added_low_us > LARGEST_US:
