@@ -3,8 +3,8 @@
 Each rank looks at what it updates (in stage 0, where every rank updates everything, at every n-th
 piece), so the cost is divided like the work. A histogram is a count of the exponent fields of fp32,
 without a logarithm; what a type would flush to zero or keep with fewer digits follows from it. Of a
-long piece evenly spread blocks are looked at. 20M parameters on two ranks take about as long as a
-fifth of a step.
+long piece evenly spread blocks are looked at. 20M parameters on two ranks take a sixth of a
+step.
 """
 
 from collections.abc import Sequence

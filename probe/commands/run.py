@@ -221,6 +221,16 @@ def _tell_plan(request: RunRequest) -> None:
     click.echo(f"recorded    {f'below {request.runs_dir}' if request.record else 'not at all'}")
     for name, value in request.flags.given().items():
         click.echo(f"flag        {name} = {value}")
+    if (window := request.profile) is not None:
+        ranks = ", ".join(map(str, window.ranks))
+        steps = f"steps {window.first_step} to {window.end_step - 1}"
+        click.echo(f"profiled    {steps} on rank {ranks}{_with(window)}")
+    every = request.numerics_every
+    click.echo(f"numerics    {f'every {every} steps' if every else 'never'}")
+
+
+def _with(window: ProfileWindow) -> str:
+    return f", with {', '.join(window.details)}" if window.details else ""
 
 
 def _launch(request: RunRequest) -> int:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from probe.distill import distill_run
 from probe.errors import ProbeError
 from probe.launch.hang import HangWatch
 from probe.launch.output_log import OutputLog
@@ -163,6 +164,9 @@ def _close(writer: RunWriter, request: RunRequest, outcome: Outcome) -> None:
     codes = dict.fromkeys(range(request.processes), 0) if ended_well else outcome.exit_codes
     writer.finish(outcome.status, codes)
     try:
+        if request.profile is not None:
+            for problem in distill_run(writer.path).problems:
+                logger.warning("%s %s", problem.file, problem.what)
         seal_run(writer.path)
     except (ProbeError, OSError) as error:
         logger.warning("%s is not sealed, and reads all the same: %s", writer.path, error)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import Parameter
@@ -68,6 +68,8 @@ values = st.one_of(
     numbers=st.lists(values, min_size=1, max_size=40),
     judged_by=st.sampled_from(list(SMALLEST_NORMAL)),
 )
+@example(numbers=[2.0**-25, 2.0**-24, -(2.0**-14), 2.0**-26], judged_by=torch.float16)
+@example(numbers=[2.0**-149, -(2.0**-134), 2.0**-133], judged_by=torch.bfloat16)
 def test_counts_are_those_of_a_cast(numbers: list[float], judged_by: torch.dtype) -> None:
     gradient = torch.tensor(numbers, dtype=torch.float32)
     row, _ = looked_at(segment_of(gradient), judged_by)
