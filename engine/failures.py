@@ -3,8 +3,6 @@
 ProbeError
 ├── PeerLostError            a rank ended or died while another still needed it
 ├── OrderError               two ranks called different collectives at the same point
-├── ScaleStuckError          the loss overflows even at the smallest scale; names the first bad
-parameter
 └── OptimizerNotElementwiseError  the update of one element depends on others, so it cannot be
 sharded
 """
@@ -18,10 +16,6 @@ class PeerLostError(ProbeError):
 
 class OrderError(ProbeError):
     """Two ranks called different collectives at the same point of their programs."""
-
-
-class ScaleStuckError(ProbeError):
-    """Gradients overflow although the loss scale is at its minimum."""
 
 
 class OptimizerNotElementwiseError(UsageError):
