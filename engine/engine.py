@@ -23,10 +23,11 @@ from engine.partition import Member
 from engine.precision import autocast, cast_inputs, weight_dtype
 from engine.segments import Segment
 from engine.stages import Stage
+from engine.storage import Places
 from engine.tracing import PhaseClock
 from engine.update import Outcome, Update, UpdateWatch
 from probe.errors import UsageError
-from probe.schema.vocabulary import MemoryCategory, Phase, Precision, SkipReason
+from probe.schema.vocabulary import MemoryCategory, Phase, Precision, SkipReason, Tier
 
 
 class Engine:
@@ -44,12 +45,14 @@ class Engine:
         schedule: Any | None,
         collectives: Collectives,
         clock: PhaseClock,
+        places: Places,
         meeting: Meeting,
     ) -> None:
         self.module = module
         self.config = config
         self.collectives = collectives
         self.clock = clock
+        self.places = places
         self.device = meeting.device
         self.local_rank = meeting.local_rank
         self.global_rank = collectives.rank
@@ -260,12 +263,19 @@ class Engine:
     def ledger(self) -> Ledger:
         """The bytes of model states on this rank beside their closed form."""
         held = {category: storage_bytes(some) for category, some in self._stage.held().items()}
+        away = {where: storage_bytes(some) for where, some in self._stage.away().items()}
         states = [] if self._update is None else self._update.optimizer_states()
         held[MemoryCategory.OPTIMIZER_STATES] = storage_bytes(states)
+        if self.places.states.tier is not Tier.DEVICE:
+            away[Tier.HOST, MemoryCategory.OPTIMIZER_STATES] = storage_bytes(states)
         held[MemoryCategory.COMM_BUFFERS] = self.collectives.pool.held_bytes
+        for where, more in self.places.held_bytes().items():
+            away[where] = away.get(where, 0) + more
+            held[where[1]] = held.get(where[1], 0) + more
         trained = sum(member.elements for member in self._members if member.group is not None)
         masters = sum(segment.elements for segment in self._stage.segments)
         wide = sum(state.numel() for state in states if state.dim())
+        wide += away.get((Tier.DISK, MemoryCategory.OPTIMIZER_STATES), 0) // 4
         size = ModelSize(
             stage=self.config.zero.stage,
             world=self.world_size,
@@ -274,7 +284,7 @@ class Engine:
             weight_bytes=weight_dtype(self.config.precision.precision).itemsize,
             moments=round(wide / masters) if masters else 0,
         )
-        return Ledger(held_bytes=held, predicted_bytes=closed_form(size))
+        return Ledger(held_bytes=held, away_bytes=away, predicted_bytes=closed_form(size))
 
     def watch_updates(self, watch: UpdateWatch) -> None:
         """Let someone look at gradients and weights around every update."""
@@ -287,8 +297,9 @@ class Engine:
             self._update.first_bad.notes_sums = self.gradient_accumulation_steps() > 1
 
     def close(self) -> None:
-        """Stop watching the peers; they learn that this rank is done."""
+        """Stop watching the peers; they learn that this rank is done. Offload files go."""
         self.collectives.close()
+        self.places.close()
 
     def __getattr__(self, name: str) -> Any:
         if name == "module":
@@ -336,6 +347,7 @@ class Engine:
                 began_ns=began_ns,
                 wall_ns=wall_ns,
                 phase_ns=phase_ns,
+                offload=self.places.traffic.take(),
             )
         )
         self._losses.clear()

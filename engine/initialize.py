@@ -26,6 +26,7 @@ from engine.recording import current
 from engine.schedules import build_schedule
 from engine.sharded_init import collectives_of, leave_meta_device, whole_shape
 from engine.stages import Setting, build_stage
+from engine.storage.places import find_places
 from engine.tracing import PhaseClock
 from engine.update import Update
 from probe.errors import UsageError
@@ -88,6 +89,7 @@ def initialize(
     cast_buffers(model, chosen.precision.precision, meeting.device)
     for name, buffer in model.named_buffers():
         collectives.broadcast(buffer, block=f"buffer {name}")
+    places = find_places(chosen, rank=collectives.rank, device=meeting.device, clock=clock)
     stage = build_stage(
         Setting(
             module=model,
@@ -95,6 +97,7 @@ def initialize(
             config=chosen,
             collectives=collectives,
             clock=clock,
+            places=places,
             device=meeting.device,
         )
     )
@@ -105,6 +108,7 @@ def initialize(
             stage=stage,
             members=members,
             collectives=collectives,
+            places=places,
             clip_norm=chosen.clip_norm,
             sub_group_elements=chosen.zero.sub_group_elements,
         )
@@ -119,6 +123,7 @@ def initialize(
         schedule=schedule,
         collectives=collectives,
         clock=clock,
+        places=places,
         meeting=meeting,
     )
     loader = None

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from probe.schema.vocabulary import MemoryCategory
+from probe.schema.vocabulary import MemoryCategory, Tier
 
 MODEL_STATES = (
     MemoryCategory.PARAMS,
@@ -55,6 +55,9 @@ class Ledger:
     """Bytes held by category, beside the closed form."""
 
     held_bytes: Mapping[MemoryCategory, int]
+    """Wherever they rest."""
+    away_bytes: Mapping[tuple[Tier, MemoryCategory], int]
+    """What of them does not rest on the device, and where instead."""
     predicted_bytes: Mapping[MemoryCategory, float]
 
     @property
