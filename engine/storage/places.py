@@ -13,6 +13,7 @@ from engine.storage.link import Link
 from engine.storage.place import MemoryPlace, Place
 from engine.storage.traffic import Traffic
 from engine.tracing import PhaseClock
+from probe.errors import UsageError
 from probe.schema.vocabulary import MemoryCategory, Tier
 
 HOST = torch.device("cpu")
@@ -55,6 +56,12 @@ class Places:
 
 def find_places(config: Config, *, rank: int, device: torch.device, clock: PhaseClock) -> Places:
     """The places that the configuration asks for."""
+    if config.offload_optimizer.ratio < 1:
+        raise UsageError(
+            f"zero_optimization.offload_optimizer.ratio is {config.offload_optimizer.ratio:g}, but"
+            " all optimizer states of a rank rest in one place here; set it to 1, or the device to"
+            " none."
+        )
     traffic = Traffic(clock)
     states = _place(config.offload_optimizer, "states", rank, device, traffic, pipelined=None)
     try:
