@@ -17,7 +17,7 @@ from engine.config.load import Source, read_config
 from engine.config.policies import Config
 from engine.engine import Engine
 from engine.facts import Silence
-from engine.host_memory import keep_freed_memory
+from engine.host_memory import give_freed_memory_back, keep_freed_memory
 from engine.loss_scale import LossScaler
 from engine.optimizers import build_optimizer
 from engine.partition import Member
@@ -31,7 +31,7 @@ from engine.tracing import PhaseClock
 from engine.update import Update
 from probe.errors import UsageError
 from probe.schema.handover import Handover
-from probe.schema.vocabulary import Phase
+from probe.schema.vocabulary import Phase, Tier
 
 Groups = Iterable[Parameter] | Iterable[dict[str, Any]]
 
@@ -65,8 +65,6 @@ def initialize(
     if model is None:
         raise UsageError("initialize needs a model: engine.initialize(model=..., config=...)")
     meeting = meet(port=distributed_port)
-    if meeting.device.type == "cpu":
-        keep_freed_memory()
     clock = PhaseClock()
     collectives = collectives_of(model)
     if collectives is None:
@@ -83,6 +81,10 @@ def initialize(
             own_optimizer=optimizer is not None, own_schedule=lr_scheduler is not None
         ),
     )
+    if Tier.DISK in (chosen.offload_optimizer.tier, chosen.offload_params.tier):
+        give_freed_memory_back()
+    elif meeting.device.type == "cpu":
+        keep_freed_memory()
     replaced = leave_meta_device(model, meeting.device)
     built = _optimizer(chosen, optimizer, model_parameters, model)
     members = _members(model, built, replaced)
