@@ -133,6 +133,7 @@ def initialize(
         loader = TimedLoader(engine, training_data, collate_fn)
     attach(engine, members)
     clock.turn_over()
+    places.traffic.take()
     return engine, built, loader, schedule
 
 

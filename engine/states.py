@@ -30,10 +30,11 @@ class States:
         """Names of the states that there will be, for each parameter group."""
         self._open: Shard | None = None
         """The slice of weights that is lent for the segments at hand."""
-        if not places.states.always_at_hand and not steps_in_parts(optimizer):
+        in_memory = places.states.always_at_hand and places.params.always_at_hand
+        if not in_memory and not steps_in_parts(optimizer):
             raise UsageError(
                 f"optimizer {type(optimizer).__name__} may keep something between parameters, so"
-                " it cannot be stepped in parts, as states on disk need. Use Adam, AdamW, SGD,"
+                " it cannot be stepped in parts, as shards on disk need. Use Adam, AdamW, SGD,"
                 " Adagrad or another of torch's element-wise ones, or offload to cpu."
             )
 
@@ -74,7 +75,12 @@ class States:
 
     def expect(self, segments: Sequence[Segment]) -> bool:
         """They will be brought soon; whether there was room to fetch all of them early."""
-        return all(segment.shelf is None or segment.shelf.expect() for segment in segments)
+        for segment in segments:
+            if segment.shelf is not None and not segment.shelf.expect():
+                return False
+            if segment.weights is not None and segment.weights is not self._open:
+                segment.weights.expect()
+        return True
 
     def bring(self, segments: Sequence[Segment]) -> None:
         """Make master, states and weights of these segments tensors."""

@@ -92,7 +92,7 @@ class Update:
             ]
         self._link = places.link
         # What comes from elsewhere comes and goes alone, so that few buffers serve.
-        self._alone = not places.states.always_at_hand
+        self._alone = not (places.states.always_at_hand and places.params.always_at_hand)
         self.states = States(optimizer, places, collectives.device)
         self.states.adopt(stage.segments)
 
@@ -217,10 +217,8 @@ class Update:
         parts = list(self._parts(unused))
         for at, part in enumerate(parts):
             self.states.bring(part)
-            for later in parts[at + 1 :]:
-                if self._alone and not self.states.expect(later):
-                    break
-                if not self._alone:
+            for later in parts[at + 1 :] if self._alone else ():
+                if not self.states.expect(later):
                     break
             self._step(part, factor)
             if self.watch is not None:
@@ -230,7 +228,7 @@ class Update:
         self.states.settle()
         if self._link is not None:
             self._link.settle()
-        if parts:
+        if self._alone and parts:
             self.states.expect(parts[0])
 
     def _parts(self, unused: frozenset[int]) -> Iterator[list[Segment]]:

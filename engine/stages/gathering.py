@@ -53,6 +53,10 @@ class Unit:
         return sum(part.layout.padded_elements for part in self.parts)
 
 
+FETCHED_AHEAD = 2
+"""Units whose slices are on their way from where they rest, before their gather starts."""
+
+
 class Gatherer:
     """Keeps the units that are needed now, and at most one more."""
 
@@ -76,6 +80,11 @@ class Gatherer:
         self._seen[direction] = []
         self._place[direction] = 0
 
+    def foresee(self, direction: Pass) -> None:
+        """A pass in this direction will come: the slices of its first units may be fetched."""
+        for unit in (self._seen[direction] or self._expected[direction])[:FETCHED_AHEAD]:
+            _expect(unit)
+
     def need(self, unit: Unit, direction: Pass) -> None:
         """Make a unit whole, and start to fetch the one that came after it last time."""
         self.fetch(unit)
@@ -87,9 +96,10 @@ class Gatherer:
             and self._live_elements + following.elements <= self._max_live_elements
         ):
             self._start(following)
-        if next_but_one is not None and not next_but_one.live:
-            for part in next_but_one.parts:
-                part.shard.expect()
+        if next_but_one is not None:
+            _expect(next_but_one)
+        elif direction is Pass.FORWARD and self._place[direction]:
+            self.foresee(Pass.BACKWARD)
 
     def fetch(self, unit: Unit) -> None:
         """Make a unit whole and learn nothing from it."""
@@ -169,3 +179,9 @@ class Gatherer:
             pending.wait()
             part.gathered()
         unit.on_its_way.clear()
+
+
+def _expect(unit: Unit) -> None:
+    if not unit.live:
+        for part in unit.parts:
+            part.shard.expect()

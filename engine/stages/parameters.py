@@ -98,6 +98,7 @@ class SlicedParameters(Stage):
         self._reducer.clear()
 
     def publish(self) -> None:
+        self._gatherer.foresee(Pass.FORWARD)
         publish_whole(
             [weights for weights in self._resident if weights.trained], self._setting.clock
         )
