@@ -4,10 +4,10 @@ from typing import Any
 
 import msgspec
 
-from probe.analyse.communication import Communication
-from probe.analyse.memory import MemoryUse
+from probe.analyse.communication.use import Communication
+from probe.analyse.communication.waiting import Waiting
+from probe.analyse.memory.use import MemoryUse
 from probe.analyse.run_facts import RunFacts
-from probe.analyse.waiting import Waiting
 
 
 def analysis_json(facts: RunFacts) -> dict[str, Any]:

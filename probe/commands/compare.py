@@ -87,9 +87,9 @@ def command(
     sides = split_sides(runs)
     if as_markdown and as_json:
         raise UsageError("--md and --json exclude each other; choose one.")
-    from probe.analyse.comparison import compare_runs
-    from probe.analyse.conditions import parse_conditions
-    from probe.analyse.gate import judge
+    from probe.analyse.compare.comparison import compare_runs
+    from probe.analyse.compare.conditions import parse_conditions
+    from probe.analyse.compare.gate import judge
     from probe.commands.measuring import read_run
     from probe.commands.opening import open_readable
 
@@ -137,7 +137,7 @@ def read_gate(path: Path) -> tuple[Any, ...]:
     import json
     import tomllib
 
-    from probe.analyse.conditions import conditions_of
+    from probe.analyse.compare.conditions import conditions_of
 
     try:
         text = path.read_text(encoding="utf-8")
@@ -152,7 +152,7 @@ def read_gate(path: Path) -> tuple[Any, ...]:
 
 def comparison_json(comparison: Any, report: Any) -> dict[str, Any]:
     """The comparison and its gate; all numbers are those of the frozen results."""
-    from probe.analyse.next_looks import next_looks
+    from probe.analyse.compare.next_looks import next_looks
 
     return {
         "comparison": comparison,

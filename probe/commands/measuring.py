@@ -1,7 +1,7 @@
 """Reading a run for a comparison: the columns that it needs, the first trace, the problems."""
 
-from probe.analyse.measured_run import COLUMNS, MeasuredRun, measure_run
-from probe.analyse.operator_shifts import TracedTime, traced_time
+from probe.analyse.compare.measured_run import COLUMNS, MeasuredRun, measure_run
+from probe.analyse.compare.operator_shifts import TracedTime, traced_time
 from probe.read.run import Run
 from probe.read.run_traces import find_traces, load_trace
 from probe.schema.vocabulary import Severity

@@ -8,14 +8,14 @@ from typing import Any
 
 from probe.analyse.findings.catalogue import find_all
 from probe.analyse.findings.finding import Finding
-from probe.analyse.headline import (
+from probe.analyse.run_facts import COLUMNS, RunFacts, run_facts
+from probe.analyse.steps.headline import (
     COMM_COLUMNS,
     MEMORY_COLUMNS,
     STEP_COLUMNS,
     Headline,
     summarise_run,
 )
-from probe.analyse.run_facts import COLUMNS, RunFacts, run_facts
 from probe.errors import FormatVersionError
 from probe.read.problem import Problem
 from probe.read.run import Run, load_run

@@ -39,7 +39,7 @@ def command(runs: tuple[str, ...], runs_dir: Path, path: Path, force: bool) -> N
         raise UsageError(f"A report holds up to {MOST_RUNS} runs, and {len(runs)} were named.")
     if path.exists() and not force:
         raise UsageError(f"{path} exists; write elsewhere, or replace it with --force.")
-    from probe.analyse.comparison import compare_runs
+    from probe.analyse.compare.comparison import compare_runs
     from probe.commands.measuring import read_run
     from probe.commands.opening import open_readable
     from probe.commands.reporting import tell_for_report

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from probe.analyse.comparison import Comparison, Pair
-from probe.analyse.next_looks import next_looks
+from probe.analyse.compare.comparison import Comparison, Pair
+from probe.analyse.compare.next_looks import next_looks
 from probe.figures import comparison as drawn
 from probe.figures.matrix import CellValue, setup_matrix, spans_a_matrix
 from probe.figures.overlay import OverlaidRun, Quantity, can_overlay, overlay

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from probe import __version__
-from probe.analyse.comparison import Comparison, side_label
+from probe.analyse.compare.comparison import Comparison, side_label
 from probe.figures.overlay import OverlaidRun
 from probe.report.chart import ChartPaper
 from probe.report.comparison_section import comparison_section

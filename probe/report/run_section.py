@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from probe.analyse.findings.finding import Finding, View
-from probe.analyse.headline import Headline
 from probe.analyse.run_facts import RunFacts
 from probe.analyse.series.run_series import RunSeries
+from probe.analyse.steps.headline import Headline
 from probe.analyse.trace.breakdown import Breakdown
 from probe.analyse.trace.lanes import TraceLanes
 from probe.analyse.trace.operators import OperatorRow
