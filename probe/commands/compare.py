@@ -90,8 +90,9 @@ def command(
     from probe.analyse.compare.comparison import compare_runs
     from probe.analyse.compare.conditions import parse_conditions
     from probe.analyse.compare.gate import judge
-    from probe.commands.measuring import read_run
-    from probe.commands.opening import open_readable
+    from probe.telling.comparison_json import comparison_json
+    from probe.telling.measured import read_run
+    from probe.telling.run import open_readable
 
     gate = parse_conditions(conditions) if conditions is not None else ()
     if gate_file is not None:
@@ -148,14 +149,3 @@ def read_gate(path: Path) -> tuple[Any, ...]:
     if not isinstance(document, dict):
         raise UsageError(f'{path} states no gate; write {{"fail-if": ["step_time>+5%"]}}.')
     return conditions_of(document, str(path))
-
-
-def comparison_json(comparison: Any, report: Any) -> dict[str, Any]:
-    """The comparison and its gate; all numbers are those of the frozen results."""
-    from probe.analyse.compare.next_looks import next_looks
-
-    return {
-        "comparison": comparison,
-        "look_next": {f"{pair.first}-{pair.second}": next_looks(pair) for pair in comparison.pairs},
-        "gate": {"end": report.end, "exit_code": report.exit_code, "outcomes": report.outcomes},
-    }

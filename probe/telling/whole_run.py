@@ -1,31 +1,50 @@
-"""Reading everything that a report tells of a run: its numbers, its series and its windows."""
+"""Everything that can be shown of a run, read once: its numbers, its series and its windows."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
+from probe.analyse.findings.finding import Finding
+from probe.analyse.run_facts import RunFacts
 from probe.analyse.series.run_series import COLUMNS as SERIES_COLUMNS
-from probe.analyse.series.run_series import run_series
+from probe.analyse.series.run_series import RunSeries, run_series
+from probe.analyse.steps.headline import Headline
 from probe.analyse.trace.activity import find_activity
 from probe.analyse.trace.breakdown import Breakdown, add_up, break_down
 from probe.analyse.trace.lanes import TraceLanes, trace_lanes
 from probe.analyse.trace.operators import OperatorRow, operator_table
 from probe.analyse.trace.steps import find_steps
-from probe.commands.opening import tell
+from probe.read.problem import Problem
 from probe.read.run import Run
 from probe.read.run_traces import find_traces, load_trace
-from probe.report.run_section import ReportedRun
 from probe.schema.tables import Table
+from probe.telling.run import tell
 
 MOST_WINDOWS = 16
 """Ranks whose profiled window is drawn."""
 
 
-def tell_for_report(
-    run: Run, *, on_table: Callable[[Table], None] = lambda table: None
-) -> ReportedRun:
+@dataclass(frozen=True, kw_only=True)
+class WholeRun:
+    """One run with all that pages and reports draw."""
+
+    run: Run
+    headline: Headline
+    facts: RunFacts
+    series: RunSeries
+    findings: tuple[Finding, ...]
+    problems: tuple[Problem, ...]
+    windows: tuple[TraceLanes, ...]
+    """Of the profiled window of each rank."""
+    breakdowns: tuple[tuple[str, Breakdown], ...]
+    operators: tuple[OperatorRow, ...]
+    """Of the lowest rank's window."""
+
+
+def tell_whole(run: Run, *, on_table: Callable[[Table], None] = lambda table: None) -> WholeRun:
     """Read each table once, with the columns that numbers and series need."""
     told = tell(run, on_table=on_table, also=SERIES_COLUMNS)
     windows, breakdowns, operators = _windows(run)
-    return ReportedRun(
+    return WholeRun(
         run=run,
         headline=told.headline,
         facts=told.facts,

@@ -1,4 +1,4 @@
-"""Opening a run for a verb that needs its tables, and the numbers that a run is told by."""
+"""Opening a run for whoever needs its tables, and the numbers that a run is told by."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass

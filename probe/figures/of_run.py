@@ -7,7 +7,7 @@ from probe.analyse.series.run_series import RunSeries
 from probe.analyse.trace.breakdown import Breakdown
 from probe.analyse.trace.lanes import TraceLanes
 from probe.figures import communication, memory, numerics, offload, ranks, scale, steps, trace
-from probe.report.chart import Chart
+from probe.figures.chart import Chart
 from probe.schema.vocabulary import Tier
 
 MOST_HISTOGRAMS = 2
