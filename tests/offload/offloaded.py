@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from engine.config.policies import LossScalePolicy, OffloadPolicy
+from engine.storage.disk import DiskPlace
 from probe.schema.vocabulary import Precision, Tier
 from tests.engine.cases import config, start
 from tests.engine.models import batch_of, loss_of
@@ -75,6 +76,11 @@ def hard_training(
         }
         wide = trainer.consolidated_state_dict(torch.float32)
         narrow = trainer.consolidated_state_dict()
+        params = trainer.places.params
+        if isinstance(params, DiskPlace):
+            # Nothing is whole any more: what is still lent was fetched early.
+            assert params.buffers._lent <= trainer.config.offload_params.buffer_count
+            assert params.buffers._lent == len(params.expected)
     finally:
         trainer.close()
     assert trainer.skipped_steps == 1
