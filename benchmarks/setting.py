@@ -5,7 +5,7 @@ Every contestant is built from the same `Setting`, so a difference in its figure
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from tempfile import gettempdir
+from tempfile import mkdtemp
 from typing import Any
 
 import torch
@@ -87,11 +87,12 @@ def zero_config(setting: Setting) -> dict[str, Any]:
         "zero_optimization": {"stage": setting.stage},
         "optimizer": {"type": "AdamW", "params": setting.adamw.keywords()},
     }
-    for block in OFFLOADS[setting.offload][0]:
-        config["zero_optimization"][block] = {
-            "device": OFFLOADS[setting.offload][1],
-            "nvme_path": gettempdir(),
-        }
+    blocks, device = OFFLOADS[setting.offload]
+    for block in blocks:
+        config["zero_optimization"][block] = {"device": device}
+        if device == "nvme":
+            # A folder of its own: contestants that live at the same time would share files.
+            config["zero_optimization"][block]["nvme_path"] = mkdtemp()
         if block == "offload_optimizer":
             config["zero_optimization"][block] |= {"pipeline_read": True, "pipeline_write": True}
     if setting.precision is Precision.BF16:
