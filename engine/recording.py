@@ -21,12 +21,11 @@ from probe.record.rank import RankWriter
 from probe.schema.documents import Clock, Header, LastCollective
 from probe.schema.handover import Handover
 from probe.schema.rows import EventRow, MetricRow
-from probe.schema.vocabulary import EventKind, Phase, RankState
+from probe.schema.vocabulary import RSS_METRIC, EventKind, Phase, RankState
 
 PULSE_S = 0.5
 SAMPLES_A_DOUBLING = 100
 """Without an engine memory is sampled ever more rarely: about so often until its age doubles."""
-RSS_METRIC = "rss_bytes"
 _LONGEST_MESSAGE = 2000
 
 
