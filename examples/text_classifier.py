@@ -6,6 +6,7 @@ The reviews are made up here: filler words, and five opinions of which most deci
 """
 
 import argparse
+import time
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +19,7 @@ GOOD = ["great", "moving", "funny", "clever", "lovely"]
 BAD = ["dull", "weak", "noisy", "tired", "awful"]
 WORDS = ["[cls]", *FILLERS, *GOOD, *BAD]
 OPINIONS = 5
+LATE_S = 0.1
 NUMBER = {word: number for number, word in enumerate(WORDS)}
 
 
@@ -68,6 +70,7 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=64)
     parser.add_argument("--batch", type=int, default=32, help="reviews a rank and step")
     parser.add_argument("--length", type=int, default=16)
+    parser.add_argument("--slow-rank", type=int, help="a rank whose reviews come late")
     arguments = parser.parse_args()
 
     torch.manual_seed(0)
@@ -86,6 +89,8 @@ def main() -> None:
         with engine.annotate("data"):
             seed = 2 + step * trainer.world_size + trainer.global_rank
             texts, verdicts = reviews(arguments.batch, arguments.length, seed)
+            if trainer.global_rank == arguments.slow_rank:
+                time.sleep(LATE_S)
         scores = trainer(texts.to(trainer.device))
         loss = functional.cross_entropy(scores.float(), verdicts.to(trainer.device))
         trainer.backward(loss)

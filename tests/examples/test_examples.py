@@ -77,6 +77,9 @@ def test_the_overflow_is_diagnosed(record: Callable[..., Run], tmp_path: Path) -
         (1, "sensor.weight", 1)
     }
     assert [row["step"] for row in bad] == [24, 49, 74, 99]
+    heartbeat = run.evidence[0].heartbeat
+    assert heartbeat is not None
+    assert heartbeat.step == 99, "the last step that ended"
     said = call(tmp_path, "-m", "probe", "show", "latest").stdout
     assert "began in     sensor.weight on rank 1, micro-batch 1 (100.0 % of the overflows)" in said
     assert "sensor.weight is the first to overflow in 4 of 4 steps." in said
