@@ -75,7 +75,7 @@ def test_a_rank_is_killed_on_purpose(tmp_path: Path) -> None:
     assert run.verdict.status is RunStatus.KILLED
     steps = run.table("steps").table.to_pylist()
     assert {row["rank"] for row in steps} == {0, 1}
-    assert max(row["step"] for row in steps) >= 25
+    assert len({row["step"] for row in steps}) >= 25
 
 
 @pytest.fixture
