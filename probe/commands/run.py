@@ -249,9 +249,9 @@ def _launch(request: RunRequest) -> int:
 
 def _print_end(run_dir: Path, first_failed: int | None) -> None:
     """The summary of a run, on stderr: what stands on stdout is the script's."""
-    from probe.commands.following import cause_of, recording_stopped
-    from probe.commands.opening import tell
     from probe.read.run import load_run
+    from probe.telling.ending import cause_of, recording_stopped
+    from probe.telling.run import tell
     from probe.text.run_end import run_end
     from probe.text.terminal import make_console, print_plainly
 

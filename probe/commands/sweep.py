@@ -179,8 +179,9 @@ def _tell_plan(plan: Plan) -> None:
 
 def _record(plan: Plan) -> Outcome:
     """Record what is missing, with a line on stderr about the run under way."""
-    from probe.commands.following import cause_of, launch_with_line
+    from probe.commands.following import launch_with_line
     from probe.read.run import load_run
+    from probe.telling.ending import cause_of
     from probe.text.live_line import LiveLine
     from probe.text.printable import printable
 
@@ -218,9 +219,9 @@ def _is_complete(plan: Plan, outcome: Outcome) -> bool:
 
 def _lines(plan: Plan, outcome: Outcome) -> list[dict[str, Any]]:
     """Each cell as plain values: settings, runs, figures, and why there are none."""
-    from probe.analyse.sweep import sweep_figures
-    from probe.commands.measuring import read_run
+    from probe.analyse.compare.sweep import sweep_figures
     from probe.read.run import load_run
+    from probe.telling.measured import read_run
 
     paths = {
         cell: [run.path for run in outcome.recorded if run.start.cell == cell]

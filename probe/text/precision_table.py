@@ -4,10 +4,10 @@ from math import log2
 
 from rich.text import Text
 
-from probe.analyse.loss_scale import ScaleHistory
-from probe.analyse.overflows import Origin
+from probe.analyse.precision.loss_scale import ScaleHistory
+from probe.analyse.precision.overflows import Origin
+from probe.analyse.precision.skips import Skips
 from probe.analyse.run_facts import RunFacts
-from probe.analyse.skips import Skips
 from probe.text.facts_grid import NAMES
 from probe.text.printable import printable
 from probe.units import format_duration, format_exact, format_number, format_percent

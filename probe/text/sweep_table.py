@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
-from probe.analyse.change import Change, Direction
-from probe.analyse.sweep import CellFigures
+from probe.analyse.compare.change import Change, Direction
+from probe.analyse.compare.sweep import CellFigures
 from probe.text.aligned import Cell, align, with_heading
 from probe.text.printable import printable
 from probe.units import (
