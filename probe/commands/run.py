@@ -2,7 +2,6 @@
 
 import shlex
 import shutil
-import sys
 from pathlib import Path
 
 import click
@@ -235,33 +234,12 @@ def _with(window: ProfileWindow) -> str:
 
 def _launch(request: RunRequest) -> int:
     """Start, keep the live line, and end with a summary."""
-    from probe.launch.launcher import launch
-    from probe.launch.progress import Progress
-    from probe.text.live_line import LiveLine, progress_line
+    from probe.commands.following import launch_with_line
+    from probe.text.live_line import LiveLine
 
     line = LiveLine(columns=shutil.get_terminal_size().columns)
-
-    def show(progress: Progress) -> None:
-        line.show(
-            progress_line(
-                steps=progress.steps,
-                expected_steps=progress.expected_steps,
-                step_ns=progress.step_ns,
-                loss=progress.loss,
-                loss_scale=progress.loss_scale,
-                skipped=progress.skipped,
-                peak_bytes=progress.peak_bytes,
-                remaining_ns=progress.remaining_ns,
-            )
-        )
-
     try:
-        finished = launch(
-            request,
-            invocation=["probe", *sys.argv[1:]],
-            on_output=line.pass_on,
-            on_progress=show,
-        )
+        finished = launch_with_line(request, line, on_output=line.pass_on)
     finally:
         line.end()
     if finished.run_dir is not None:
@@ -272,8 +250,7 @@ def _launch(request: RunRequest) -> int:
 def _print_end(run_dir: Path, first_failed: int | None) -> None:
     """The summary of a run, on stderr: what stands on stdout is the script's."""
     from probe.read.run import load_run
-    from probe.schema.tables import EVENTS
-    from probe.schema.vocabulary import EventKind
+    from probe.telling.ending import cause_of, recording_stopped
     from probe.telling.run import tell
     from probe.text.run_end import run_end
     from probe.text.terminal import make_console, print_plainly
@@ -283,16 +260,12 @@ def _print_end(run_dir: Path, first_failed: int | None) -> None:
         console.print(f"{run_dir} was removed meanwhile; nothing of the run is left.")
         return
     run = load_run(run_dir)
-    events = run.table(EVENTS, columns=["rank", "kind", "step", "message"]).table.to_pylist()
-    causes = [row for row in events if row["kind"] == EventKind.EXCEPTION]
-    first = [row for row in causes if row["rank"] == first_failed] or causes
-    stopped = [row for row in events if row["kind"] == EventKind.RECORDING_STOPPED]
     told = tell(run)
     view = run_end(
         run,
         told.headline,
         findings=told.findings,
-        cause=first[0]["message"] if first else None,
-        recording_stopped=stopped[0]["message"] if stopped else None,
+        cause=cause_of(run, first_failed),
+        recording_stopped=recording_stopped(run),
     )
     print_plainly(console, view)
