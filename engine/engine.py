@@ -17,10 +17,12 @@ from engine.blame import bad_losses
 from engine.collectives import Collectives, Meeting
 from engine.config.policies import Config
 from engine.facts import Observer, OverflowFacts, StepFacts
+from engine.kept import KeptActivations
 from engine.loss_scale import LossScaler, ScaleAtMinimumError
 from engine.partition import Member
 from engine.precision import autocast, cast_inputs
 from engine.questions import Questions
+from engine.recomputation import Recomputation
 from engine.stages import Stage
 from engine.tracing import PhaseClock
 from engine.update import Outcome, Update, UpdateWatch
@@ -38,6 +40,8 @@ class Engine(Questions):
         config: Config,
         members: list[Member],
         stage: Stage,
+        kept: KeptActivations,
+        recomputation: Recomputation,
         update: Update | None,
         scaler: LossScaler,
         schedule: Any | None,
@@ -58,9 +62,11 @@ class Engine(Questions):
         self.global_steps = 0
         self.skipped_steps = 0
         self.micro_steps = 0
+        self.kept = kept
         self.last_overflow: OverflowFacts | None = None
         self._members = members
         self._stage = stage
+        self._recomputation = recomputation
         self._update = update
         self._losses: list[Tensor] = []
         self._backward_since_step = False
@@ -78,7 +84,11 @@ class Engine(Questions):
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Run the model on inputs cast to its precision."""
         precision = self.config.precision.precision
-        with self.clock.phase(Phase.FORWARD), autocast(precision, self.device):
+        with (
+            self.clock.phase(Phase.FORWARD),
+            self.kept.watching_forward(),
+            autocast(precision, self.device),
+        ):
             return self.module(*cast_inputs(args, precision), **cast_inputs(kwargs, precision))
 
     __call__ = forward
@@ -109,6 +119,7 @@ class Engine(Questions):
             scaled.backward(retain_graph=retain_graph)  # type: ignore[no-untyped-call]
             self._stage.end_backward()
             self._update.first_bad.end()
+            self.kept.forget()
         if synchronise and not self._held_back:
             self._stage.date(len(self._losses) - 1)
         self._held_back = not synchronise
@@ -250,6 +261,7 @@ class Engine(Questions):
                 began_ns=began_ns,
                 wall_ns=wall_ns,
                 phase_ns=phase_ns,
+                recompute_ns=self._recomputation.take_spent_ns(),
             )
         )
         self._losses.clear()

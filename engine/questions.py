@@ -11,6 +11,7 @@ from torch.optim import Optimizer
 
 from engine.collectives import Collectives
 from engine.config.policies import Config
+from engine.kept import KeptActivations
 from engine.loss_scale import LossScaler
 from engine.memory import Ledger, ModelSize, closed_form, storage_bytes
 from engine.partition import Member
@@ -28,6 +29,7 @@ class Questions:
     config: Config
     collectives: Collectives
     loss_scaler: LossScaler
+    kept: KeptActivations
     global_rank: int
     world_size: int
     _members: list[Member]
@@ -106,6 +108,7 @@ class Questions:
         held = {category: storage_bytes(some) for category, some in self._stage.held().items()}
         states = [] if self._update is None else self._update.optimizer_states()
         held[MemoryCategory.OPTIMIZER_STATES] = storage_bytes(states)
+        held[MemoryCategory.ACTIVATIONS] = self.kept.device_bytes
         held[MemoryCategory.COMM_BUFFERS] = self.collectives.pool.held_bytes
         trained = sum(member.elements for member in self._members if member.group is not None)
         masters = sum(segment.elements for segment in self._stage.segments)

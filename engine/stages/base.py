@@ -11,6 +11,7 @@ from torch.nn import Module, Parameter
 from engine.collectives import Collectives
 from engine.config.policies import Config
 from engine.facts import BadTensor
+from engine.kept import KeptActivations
 from engine.partition import Member
 from engine.precision import dtype_named, weight_dtype
 from engine.reduction import ReductionRule
@@ -32,6 +33,7 @@ class Setting:
     collectives: Collectives
     clock: PhaseClock
     device: torch.device
+    kept: KeptActivations
 
     @property
     def trained(self) -> list[Member]:
