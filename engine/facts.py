@@ -84,6 +84,8 @@ class StepFacts:
     began_ns: int
     wall_ns: int
     phase_ns: Mapping[Phase, int]
+    recompute_ns: int
+    """Part of backward in which blocks were computed again."""
 
 
 class Observer(Protocol):

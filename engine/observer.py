@@ -125,6 +125,8 @@ class Recorder:
             self._numerics.step_began(step)
         if self._profiler is not None:
             self._profiler.step_began(step)
+        if _takes_ledger(step):
+            self._engine.kept.arm()
 
     def collective_done(self, facts: CollectiveFacts) -> None:
         """Add one collective to the step's sums."""
@@ -154,7 +156,8 @@ class Recorder:
 
     def gradients_ready(self) -> None:
         """Take the ledger now that most is held; in most steps it is that of a step before."""
-        if self._step < FIRST_STEPS or self._step % LEDGER_EVERY_STEPS == 0:
+        if _takes_ledger(self._step):
+            self._engine.kept.disarm()
             self._held = self._ledger()
 
     def step_ended(self, facts: StepFacts) -> None:
@@ -222,6 +225,7 @@ class Recorder:
             offload_wait_ns=spent[Phase.OFFLOAD_WAIT],
             checkpoint_ns=spent[Phase.CHECKPOINT],
             other_ns=spent[Phase.OTHER],
+            recompute_ns=facts.recompute_ns,
             micro_batches=facts.micro_batches,
             samples=samples,
             tokens=tokens if self._session.tokens is None else self._session.tokens,
@@ -293,7 +297,14 @@ class Recorder:
     def _ledger(self) -> dict[str, int]:
         """The ledger as columns of the memory table."""
         held = self._engine.ledger().held_bytes
-        return {f"device_{category}_bytes": held.get(category, 0) for category in MemoryCategory}
+        return {
+            **{f"device_{category}_bytes": held.get(category, 0) for category in MemoryCategory},
+            "host_activations_bytes": self._engine.kept.host_bytes,
+        }
+
+
+def _takes_ledger(step: int) -> bool:
+    return step < FIRST_STEPS or step % LEDGER_EVERY_STEPS == 0
 
 
 def covered_ns(intervals: Sequence[tuple[int, int]]) -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from probe.commands.choosing import DEFAULT_RUNS_DIR, RUNS_DIR_VARIABLE
-from probe.commands.spelled import Listed, StepRange
+from probe.commands.spelled import EveryBlock, Listed, StepRange
 from probe.errors import UsageError
 from probe.launch.request import (
     HANG_TIMEOUT_S,
@@ -50,6 +50,17 @@ TIERS = {"cpu": Tier.HOST, "disk": Tier.DISK}
 @click.option("--offload-path", metavar="DIR", help="Folder for --offload-to disk.")
 @click.option("--accumulate", type=click.IntRange(min=1), metavar="K", help="Micro-batches a step.")
 @click.option("--clip", type=click.FloatRange(min=0), metavar="NORM", help="Gradient norm; 0: off.")
+@click.option(
+    "--checkpoint-activations",
+    type=EveryBlock(),
+    metavar="all|K|off",
+    help="Compute all blocks, or every K-th, again in backward.",
+)
+@click.option(
+    "--checkpoint-activations-to",
+    type=click.Choice(["device", "cpu"]),
+    help="Where what enters those blocks waits for backward.",
+)
 @click.option(
     "--config",
     type=click.Path(path_type=Path),
@@ -131,6 +142,8 @@ def command(
     offload_path: str | None,
     accumulate: int | None,
     clip: float | None,
+    checkpoint_activations: int | None,
+    checkpoint_activations_to: str | None,
     config: Path | None,
     nproc: int | None,
     nnodes: str,
@@ -187,6 +200,10 @@ def command(
             disk_path=offload_path,
             accumulation_steps=accumulate,
             clip_norm=clip,
+            checkpoint_every_block=checkpoint_activations,
+            activations_to_host=None
+            if checkpoint_activations_to is None
+            else checkpoint_activations_to == "cpu",
         ),
         name=name,
         tags=tags,
