@@ -7,7 +7,7 @@ resident, gradients that are accumulated in fp32, counters of the optimizer.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from torch import Tensor
 
@@ -56,9 +56,9 @@ class Ledger:
 
     held_bytes: Mapping[MemoryCategory, int]
     """Wherever they rest."""
-    away_bytes: Mapping[tuple[Tier, MemoryCategory], int]
-    """What of them does not rest on the device, and where instead."""
     predicted_bytes: Mapping[MemoryCategory, float]
+    away_bytes: Mapping[tuple[Tier, MemoryCategory], int] = field(default_factory=dict)
+    """What of them does not rest on the device, and where instead."""
 
     @property
     def residual_bytes(self) -> dict[MemoryCategory, float]:
