@@ -17,6 +17,7 @@ from engine.blame import bad_weights, overflow_rows
 from engine.collectives import Collectives
 from engine.facts import CollectiveFacts, OffloadFacts, OverflowFacts, StepFacts
 from engine.intake import Intake
+from engine.kept import KeptActivations
 from engine.memory import Ledger
 from engine.numerics import Numerics
 from engine.recording import Session, Stand
@@ -77,6 +78,10 @@ class Recorded(Protocol):
     @property
     def collectives(self) -> Collectives | None:
         """The door to the other ranks; None for a loop that has its own."""
+
+    @property
+    def kept(self) -> KeptActivations:
+        """What forward keeps for backward, in bytes."""
 
     def ledger(self) -> Ledger:
         """The bytes of model states."""
