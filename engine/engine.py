@@ -24,6 +24,7 @@ from engine.precision import autocast, cast_inputs
 from engine.questions import Questions
 from engine.recomputation import Recomputation
 from engine.stages import Stage
+from engine.storage import Places
 from engine.tracing import PhaseClock
 from engine.update import Outcome, Update, UpdateWatch
 from probe.errors import UsageError
@@ -47,12 +48,14 @@ class Engine(Questions):
         schedule: Any | None,
         collectives: Collectives,
         clock: PhaseClock,
+        places: Places,
         meeting: Meeting,
     ) -> None:
         self.module = module
         self.config = config
         self.collectives = collectives
         self.clock = clock
+        self.places = places
         self.device = meeting.device
         self.local_rank = meeting.local_rank
         self.global_rank = collectives.rank
@@ -212,8 +215,9 @@ class Engine(Questions):
             self._update.first_bad.notes_sums = self.gradient_accumulation_steps() > 1
 
     def close(self) -> None:
-        """Stop watching the peers; they learn that this rank is done."""
+        """Stop watching the peers; they learn that this rank is done. Offload files go."""
         self.collectives.close()
+        self.places.close()
 
     def __getattr__(self, name: str) -> Any:
         if name == "module":
@@ -261,6 +265,7 @@ class Engine(Questions):
                 began_ns=began_ns,
                 wall_ns=wall_ns,
                 phase_ns=phase_ns,
+                offload=self.places.traffic.take(),
                 recompute_ns=self._recomputation.take_spent_ns(),
             )
         )

@@ -8,7 +8,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from probe.schema.vocabulary import CollectiveOp, NonFinite, Phase, SkipReason, TensorRole
+from probe.schema.vocabulary import (
+    CollectiveOp,
+    Direction,
+    MemoryCategory,
+    NonFinite,
+    Phase,
+    SkipReason,
+    TensorRole,
+    Tier,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +73,22 @@ class OverflowFacts:
 
 
 @dataclass(frozen=True, kw_only=True)
+class OffloadFacts:
+    """All transfers of one category in one direction that ended in a step."""
+
+    tier: Tier
+    direction: Direction
+    category: MemoryCategory
+    transfers: int
+    moved_bytes: int
+    busy_ns: int
+    """How long at least one of them was under way."""
+    exposed_ns: int
+    queue_depth: int
+    """Most that were under way at once."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class StepFacts:
     """One optimizer step as it was, applied or skipped."""
 
@@ -86,6 +111,7 @@ class StepFacts:
     phase_ns: Mapping[Phase, int]
     recompute_ns: int
     """Part of backward in which blocks were computed again."""
+    offload: tuple[OffloadFacts, ...] = ()
 
 
 class Observer(Protocol):

@@ -15,9 +15,11 @@ from engine.kept import KeptActivations
 from engine.partition import Member
 from engine.precision import dtype_named, weight_dtype
 from engine.reduction import ReductionRule
-from engine.segments import Segment
+from engine.segments import Segment, master_slice
+from engine.storage import Places
 from engine.tracing import PhaseClock
-from probe.schema.vocabulary import MemoryCategory
+from engine.weights import Weights
+from probe.schema.vocabulary import MemoryCategory, Tier
 
 BUCKETS_AT_LEAST = 8
 BUCKETS_OF_STAGE_2 = 24
@@ -34,6 +36,7 @@ class Setting:
     config: Config
     collectives: Collectives
     clock: PhaseClock
+    places: Places
     device: torch.device
     kept: KeptActivations
 
@@ -101,7 +104,7 @@ class Stage(ABC):
 
     @abstractmethod
     def publish(self) -> None:
-        """Masters were updated: the weights follow, on every rank."""
+        """This rank's weights follow their masters already: the other ranks learn them."""
 
     @property
     @abstractmethod
@@ -125,6 +128,16 @@ class Stage(ABC):
     @abstractmethod
     def held(self) -> Mapping[MemoryCategory, Sequence[Tensor]]:
         """The tensors of the model states that this rank holds, for the ledger."""
+
+    def away(self) -> Mapping[tuple[Tier, MemoryCategory], Sequence[Tensor]]:
+        """Those of the held tensors that do not rest on the device."""
+        return {}
+
+    def masters_of(self, weights: Weights) -> Tensor | None:
+        """This rank's slice of a bucket's masters; None where weights are their own."""
+        if weights.master is None:
+            return None
+        return master_slice(weights.layout, self.segments)
 
     def date(self, micro_batch: int) -> None:
         """What is bad and has no date yet came in this micro-batch."""
