@@ -4,8 +4,10 @@ The `Engine` only conducts. Where weights and gradients live is the stage's matt
 updated the update's, what is cast the precision's, how large the loss scale is the scaler's.
 """
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,6 +16,8 @@ from torch.nn import Module
 from torch.optim import Optimizer
 
 from engine.blame import bad_losses
+from engine.checkpoint import Checkpoints, Counters, Parts
+from engine.checkpoint.export import export_model
 from engine.collectives import Collectives, Meeting
 from engine.config.policies import Config
 from engine.facts import Observer, OverflowFacts, StepFacts
@@ -72,6 +76,22 @@ class Engine:
         self._applied = False
         self._gradient_norm = 0.0
         self._last_applied_step: int | None = None
+        self._checkpoints = Checkpoints(
+            Parts(
+                module=module,
+                config=config,
+                members=members,
+                stage=stage,
+                update=update,
+                scaler=scaler,
+                schedule=schedule,
+                collectives=collectives,
+                clock=clock,
+                device=meeting.device,
+                counters=self._counters,
+                begin_at=self._begin_at,
+            )
+        )
         self._say_where()
 
     # - The training loop
@@ -148,6 +168,7 @@ class Engine:
                 self._stage.publish()
             self._stage.clear()
         self._conclude(outcome, self._scale_used)
+        self._checkpoints.save_if_due(self.global_steps)
 
     def is_gradient_accumulation_boundary(self) -> bool:
         """Whether the next `step` updates the weights."""
@@ -178,6 +199,66 @@ class Engine:
     def zero_grad(self) -> None:
         """Forget what was accumulated."""
         self._stage.clear()
+
+    # - Checkpoints
+
+    def save_checkpoint(
+        self,
+        save_dir: str | os.PathLike[str],
+        tag: str | int | None = None,
+        client_state: Mapping[str, Any] | None = None,
+        save_latest: bool = True,
+        *,
+        keep_last: int | None = None,
+        asynchronous: bool | None = None,
+    ) -> bool:
+        """Save all that is needed to go on, under a tag in a folder; every rank must call it."""
+        self._checkpoints.save(
+            Path(save_dir),
+            None if tag is None else str(tag),
+            client_state,
+            as_latest=save_latest,
+            keep_last=keep_last,
+            asynchronous=asynchronous,
+        )
+        return True
+
+    def load_checkpoint(
+        self,
+        load_dir: str | os.PathLike[str],
+        tag: str | int | None = None,
+        *,
+        load_optimizer_states: bool = True,
+        load_lr_scheduler_states: bool = True,
+        load_module_only: bool = False,
+    ) -> tuple[str | None, dict[str, Any]]:
+        """Go on from a checkpoint; its path and the client state, or (None, {}) without any."""
+        path, client_state = self._checkpoints.load(
+            Path(load_dir),
+            None if tag is None else str(tag),
+            optimizer_states=load_optimizer_states,
+            schedule=load_lr_scheduler_states,
+            module_only=load_module_only,
+        )
+        return None if path is None else str(path), client_state
+
+    def save_16bit_model(
+        self, save_dir: str | os.PathLike[str], save_filename: str = "pytorch_model.bin"
+    ) -> bool:
+        """The whole model in the type it computes in, as one file for torch.load."""
+        state = self.consolidated_state_dict()
+        if self.global_rank == 0:
+            export_model(state, Path(save_dir) / save_filename)
+        return True
+
+    def remember(self, **things: Any) -> None:
+        """Save and restore these with every checkpoint: generators, or what has a state_dict()."""
+        for name, thing in things.items():
+            self._checkpoints.remembered.add(name, thing)
+
+    def resume(self) -> None:
+        """Begin where the configuration, or the restart of a failed job, says."""
+        self._checkpoints.resume()
 
     # - What one may ask
 
@@ -287,8 +368,11 @@ class Engine:
             self._update.first_bad.notes_sums = self.gradient_accumulation_steps() > 1
 
     def close(self) -> None:
-        """Stop watching the peers; they learn that this rank is done."""
-        self.collectives.close()
+        """Wait for a checkpoint on its way, then tell the peers that this rank is done."""
+        try:
+            self._checkpoints.finish()
+        finally:
+            self.collectives.close()
 
     def __getattr__(self, name: str) -> Any:
         if name == "module":
@@ -345,6 +429,27 @@ class Engine:
         if stuck is not None:
             self.collectives.leave_last_words(f"stopped: {stuck}")
             raise stuck
+        self.observer.step_began(self.global_steps)
+
+    def _counters(self) -> Counters | None:
+        if self._losses:
+            return None
+        return Counters(
+            global_steps=self.global_steps,
+            skipped_steps=self.skipped_steps,
+            micro_steps=self.micro_steps,
+            last_applied_step=self._last_applied_step,
+        )
+
+    def _begin_at(self, counters: Counters) -> None:
+        self.global_steps = counters.global_steps
+        self.skipped_steps = counters.skipped_steps
+        self.micro_steps = counters.micro_steps
+        self._last_applied_step = counters.last_applied_step
+        self._losses.clear()
+        self._scale_used = None
+        self._backward_since_step = False
+        self._say_where()
         self.observer.step_began(self.global_steps)
 
     def _culprit(self, outcome: Outcome) -> str:

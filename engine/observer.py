@@ -12,7 +12,7 @@ from time import monotonic_ns
 from engine.activations import ActivationWatch
 from engine.blame import bad_weights, overflow_rows
 from engine.engine import Engine
-from engine.facts import CollectiveFacts, OverflowFacts, StepFacts
+from engine.facts import CheckpointFacts, CollectiveFacts, OverflowFacts, StepFacts
 from engine.intake import Intake
 from engine.numerics import Numerics
 from engine.recording import Session, Stand
@@ -20,7 +20,7 @@ from engine.resident import resident
 from engine.window import Profiler
 from probe.record.rank import RankWriter
 from probe.schema.documents import LastCollective
-from probe.schema.rows import CommCallRow, CommRow, MemoryRow, StepRow
+from probe.schema.rows import CommCallRow, CommRow, EventRow, MemoryRow, StepRow
 from probe.schema.vocabulary import CollectiveOp, MemoryCategory, Phase
 
 CALLS_EVERY_STEPS = 50
@@ -78,6 +78,8 @@ class Recorder:
         self._resident = resident()
         self._resident_asked_ns = monotonic_ns()
         self._step = 0
+        self._steps_seen = 0
+        """Of this process: a resumed run does not begin with step 0."""
         self._step_wall_ns: int | None = None
 
     def step_began(self, step: int) -> None:
@@ -115,9 +117,23 @@ class Recorder:
             self._writer.write_all(rows)
         self._outputs.arm()
 
+    def checkpoint_done(self, facts: CheckpointFacts) -> None:
+        """Write what it took; steps that the engine jumped to by loading are those to come."""
+        self._writer.write(
+            EventRow(
+                time_ns=facts.began_ns,
+                kind=facts.kind,
+                step=self._engine.global_steps,
+                name=facts.tag,
+                duration_ns=facts.duration_ns,
+                blocking_ns=facts.blocking_ns,
+                size_bytes=facts.size_bytes,
+            )
+        )
+
     def gradients_ready(self) -> None:
         """Take the ledger now that most is held; in most steps it is that of a step before."""
-        if self._step < FIRST_STEPS or self._step % LEDGER_EVERY_STEPS == 0:
+        if self._steps_seen < FIRST_STEPS or self._step % LEDGER_EVERY_STEPS == 0:
             self._held = self._ledger()
 
     def step_ended(self, facts: StepFacts) -> None:
@@ -138,6 +154,7 @@ class Recorder:
             self._writer.write(told)
             self._engine.clock.turn_over()
         self._step_wall_ns = facts.wall_ns
+        self._steps_seen += 1
         self._sums.clear()
         self._calls.clear()
 
@@ -238,7 +255,7 @@ class Recorder:
         )
 
     def _memory_row(self, step: int) -> MemoryRow:
-        if step < FIRST_STEPS:
+        if self._steps_seen < FIRST_STEPS:
             # Optimizer states come into being within the first step, after the gradients.
             later = self._ledger()
             self._held = {name: max(held, later[name]) for name, held in self._held.items()}

@@ -29,10 +29,12 @@ from engine.optimizers import prefer_fused, require_elementwise, steps_in_parts
 from engine.partition import Member
 from engine.segments import Segment
 from engine.stages import Stage
+from probe.errors import UsageError
 
 NORM_TILE_ELEMENTS = 262_144
 PART_ELEMENTS = 1_048_576
 MASK_BITS = 62
+_PYTHON_NUMBERS = {bool: torch.bool, int: torch.int64, float: torch.float64}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,6 +130,50 @@ class Update:
             if isinstance(value, Tensor)
         ]
 
+    # - States one at a time, wherever they rest
+
+    def state_names(self, segment: Segment) -> list[str]:
+        """What there is of a segment: "master", and the optimizer's states under their names."""
+        state = self.optimizer.state.get(segment.master, {})
+        return ["master", *(name for name, value in state.items() if value is not None)]
+
+    def read_state(self, segment: Segment, name: str) -> Tensor:
+        """A flat tensor of the segment's elements, or one of no dimension for a mere number.
+
+        A number of Python's comes as int64, float64 or bool, which no torch optimizer uses for one.
+        """
+        if name == "master":
+            return segment.master.detach()
+        value = self.optimizer.state[segment.master][name]
+        if isinstance(value, bool | int | float):
+            return torch.tensor(value, dtype=_PYTHON_NUMBERS[type(value)])
+        if isinstance(value, Tensor) and (value.dim() == 0 or value.shape == segment.master.shape):
+            return value.detach()
+        raise UsageError(
+            f"{type(self.optimizer).__name__} keeps {name!r} as {type(value).__name__}, which"
+            " belongs to no element of a parameter, so it cannot be saved"
+        )
+
+    def write_state(self, segment: Segment, name: str, tensor: Tensor) -> None:
+        """Put in the place of a state what `read_state` gave."""
+        if name == "master":
+            with torch.no_grad():
+                segment.master.copy_(tensor)
+            return
+        state = self.optimizer.state[segment.master]
+        if tensor.dim():
+            state[name] = tensor.to(segment.master.device, copy=True)
+        elif tensor.dtype in _PYTHON_NUMBERS.values():
+            state[name] = tensor.item()
+        else:
+            group = self.optimizer.param_groups[segment.group]
+            on_device = group.get("fused") or group.get("capturable")
+            state[name] = tensor.to(segment.master.device if on_device else "cpu", copy=True)
+
+    def forget_states(self) -> None:
+        """The optimizer is as new; the masters stay."""
+        self.optimizer.state.clear()
+
     # - Agree
 
     def _square_sum(self) -> tuple[float, bool]:
@@ -204,7 +250,7 @@ class Update:
 
     def _apply(self, factor: float, unused: frozenset[int]) -> None:
         if unused:
-            self._set_apart(unused)
+            self.set_apart(unused)
         part: list[Segment] = []
         elements = 0
         for segment in self._stage.segments:
@@ -249,7 +295,7 @@ class Update:
             for start in starts
         ]
 
-    def _set_apart(self, unused: frozenset[int]) -> None:
+    def set_apart(self, unused: frozenset[int]) -> None:
         """Give unused parameters segments of their own, so that the others can be updated alone."""
         segments = []
         for segment in self._stage.segments:

@@ -16,6 +16,7 @@ from engine.precision import dtype_named, weight_dtype
 from engine.reduction import ReductionRule
 from engine.segments import Segment
 from engine.tracing import PhaseClock
+from engine.weights import WholeWeights
 from probe.schema.vocabulary import MemoryCategory
 
 BUCKETS_AT_LEAST = 8
@@ -74,6 +75,19 @@ class Setting:
         )
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Frozen:
+    """Elements of a parameter that is not trained, where this rank holds them."""
+
+    member: Member
+    offset: int
+    """Where in the flattened parameter they begin."""
+    values: Tensor
+    """Flat, and the very memory of the weights."""
+    on_every_rank: bool
+    """All ranks hold the whole of it."""
+
+
 class Stage(ABC):
     """Holds weights and gradients the way its stage does, and hands out what this rank updates."""
 
@@ -118,6 +132,10 @@ class Stage(ABC):
         """Every parameter with its whole value, valid until the next. All ranks ask."""
 
     @abstractmethod
+    def frozen(self) -> Iterator[Frozen]:
+        """What this rank holds of the parameters that are not trained."""
+
+    @abstractmethod
     def held(self) -> Mapping[MemoryCategory, Sequence[Tensor]]:
         """The tensors of the model states that this rank holds, for the ledger."""
 
@@ -126,3 +144,10 @@ class Stage(ABC):
         for at, bad in enumerate(self.bad):
             if bad.micro_batch is None:
                 self.bad[at] = replace(bad, micro_batch=micro_batch)
+
+
+def frozen_whole(weights: WholeWeights) -> Iterator[Frozen]:
+    """A bucket of parameters that are not trained and that every rank has."""
+    for slot in weights.layout.slots:
+        values = weights.flat[slot.start : slot.stop]
+        yield Frozen(member=slot.member, offset=0, values=values, on_every_rank=True)

@@ -20,7 +20,7 @@ from engine.facts import BadTensor
 from engine.partition import Layout, Member, lay_out, plan_buckets
 from engine.reduction import Reducer
 from engine.segments import publish_masters, segments_of
-from engine.stages.base import Setting, Stage
+from engine.stages.base import Frozen, Setting, Stage, frozen_whole
 from engine.stages.gathering import Gatherer, Pass, Unit
 from engine.units import UnitPlan, plan_units
 from engine.weights import SlicedWeights, WholeWeights, publish_whole
@@ -130,6 +130,21 @@ class SlicedParameters(Stage):
             for part in unit.parts:
                 yield from part.pieces(part.full, masters=masters)
             self._gatherer.release(unit)
+
+    def frozen(self) -> Iterator[Frozen]:
+        for weights in self._resident:
+            if not weights.trained:
+                yield from frozen_whole(weights)
+        for unit in self._units:
+            if unit.frozen is not None:
+                owned = unit.frozen.owned
+                for span in unit.frozen.layout.spans(self._setting.collectives.rank):
+                    yield Frozen(
+                        member=span.member,
+                        offset=span.offset,
+                        values=owned[span.start : span.stop],
+                        on_every_rank=False,
+                    )
 
     def held(self) -> Mapping[MemoryCategory, Sequence[Tensor]]:
         parts = [part for unit in self._units for part in unit.parts]

@@ -14,7 +14,7 @@ from engine.facts import BadTensor
 from engine.offenders import name_bad_tensors
 from engine.partition import Layout, Span, plan_buckets
 from engine.segments import Segment, publish_masters
-from engine.stages.base import Setting, Stage
+from engine.stages.base import Frozen, Setting, Stage
 from engine.weights import common_values
 from probe.schema.vocabulary import MemoryCategory, Phase
 
@@ -84,6 +84,11 @@ class Replica(Stage):
                 member.parameter,
                 self._masters.get(member.parameter, weights) if masters else weights,
             )
+
+    def frozen(self) -> Iterator[Frozen]:
+        for member in self._setting.frozen:
+            values = member.parameter.detach().view(-1)
+            yield Frozen(member=member, offset=0, values=values, on_every_rank=True)
 
     def held(self) -> Mapping[MemoryCategory, Sequence[Tensor]]:
         parameters = [member.parameter for member in self._setting.members]

@@ -17,7 +17,7 @@ from engine.facts import BadTensor
 from engine.partition import plan_buckets
 from engine.reduction import Reducer
 from engine.segments import publish_masters, segments_of
-from engine.stages.base import Setting, Stage
+from engine.stages.base import Frozen, Setting, Stage, frozen_whole
 from engine.weights import WholeWeights, publish_whole
 from probe.schema.vocabulary import MemoryCategory
 
@@ -93,6 +93,10 @@ class SlicedStates(Stage):
     def whole_weights(self, *, masters: bool) -> Iterator[tuple[Parameter, Tensor]]:
         for weights in (*self._weights, *self._frozen):
             yield from weights.pieces(weights.flat, masters=masters)
+
+    def frozen(self) -> Iterator[Frozen]:
+        for weights in self._frozen:
+            yield from frozen_whole(weights)
 
     def held(self) -> Mapping[MemoryCategory, Sequence[Tensor]]:
         return {

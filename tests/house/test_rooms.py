@@ -68,6 +68,7 @@ HEAVY: dict[str, set[str]] = {
         "probe.export",
         "probe.merge",
         "probe.commands",
+        "engine",
     },
     "torch": {"engine"},
     "psutil": {"engine", "probe.launch"},
