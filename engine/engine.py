@@ -76,7 +76,7 @@ class Engine:
         self._applied = False
         self._gradient_norm = 0.0
         self._last_applied_step: int | None = None
-        self._checkpoints = Checkpoints(
+        self.checkpoints = Checkpoints(
             Parts(
                 module=module,
                 config=config,
@@ -168,7 +168,7 @@ class Engine:
                 self._stage.publish()
             self._stage.clear()
         self._conclude(outcome, self._scale_used)
-        self._checkpoints.save_if_due(self.global_steps)
+        self.checkpoints.save_if_due(self.global_steps)
 
     def is_gradient_accumulation_boundary(self) -> bool:
         """Whether the next `step` updates the weights."""
@@ -213,7 +213,7 @@ class Engine:
         asynchronous: bool | None = None,
     ) -> bool:
         """Save all that is needed to go on, under a tag in a folder; every rank must call it."""
-        self._checkpoints.save(
+        self.checkpoints.save(
             Path(save_dir),
             None if tag is None else str(tag),
             client_state,
@@ -233,7 +233,7 @@ class Engine:
         load_module_only: bool = False,
     ) -> tuple[str | None, dict[str, Any]]:
         """Go on from a checkpoint; its path and the client state, or (None, {}) without any."""
-        path, client_state = self._checkpoints.load(
+        path, client_state = self.checkpoints.load(
             Path(load_dir),
             None if tag is None else str(tag),
             optimizer_states=load_optimizer_states,
@@ -254,11 +254,7 @@ class Engine:
     def remember(self, **things: Any) -> None:
         """Save and restore these with every checkpoint: generators, or what has a state_dict()."""
         for name, thing in things.items():
-            self._checkpoints.remembered.add(name, thing)
-
-    def resume(self) -> None:
-        """Begin where the configuration, or the restart of a failed job, says."""
-        self._checkpoints.resume()
+            self.checkpoints.remembered.add(name, thing)
 
     # - What one may ask
 
@@ -370,7 +366,7 @@ class Engine:
     def close(self) -> None:
         """Wait for a checkpoint on its way, then tell the peers that this rank is done."""
         try:
-            self._checkpoints.finish()
+            self.checkpoints.finish()
         finally:
             self.collectives.close()
 

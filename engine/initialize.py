@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 from torch.nn import Module, Parameter
@@ -10,6 +11,7 @@ from torch.utils.data import Dataset
 
 from engine.attach import attach
 from engine.batches import TimedLoader
+from engine.checkpoint import Job
 from engine.collectives import Collectives, meet
 from engine.config.facts import ModelFacts, ScriptFacts
 from engine.config.flags import FlagOverrides
@@ -30,6 +32,7 @@ from engine.tracing import PhaseClock
 from engine.update import Update
 from probe.errors import UsageError
 from probe.schema.handover import Handover
+from probe.schema.layout import CHECKPOINTS_DIR
 
 Groups = Iterable[Parameter] | Iterable[dict[str, Any]]
 
@@ -132,9 +135,23 @@ def initialize(
         )
         engine.remember(training_data=loader)
     attach(engine, members)
-    engine.resume()
+    _join_job(engine)
+    engine.checkpoints.resume()
     clock.turn_over()
     return engine, built, loader, schedule
+
+
+def _join_job(engine: Engine) -> None:
+    """Checkpoints lie with the run, and the recording does not end before the last of them."""
+    session = current()
+    if session is None:
+        return
+    handover = session.handover
+    lies_in = (
+        {} if handover.run_dir is None else {"folder": Path(handover.run_dir) / CHECKPOINTS_DIR}
+    )
+    engine.checkpoints.job = Job(name=handover.job, **lies_in)
+    session.before_end.append(engine.checkpoints.finish)
 
 
 def _choose(
