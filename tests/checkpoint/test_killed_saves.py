@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+DEADLINE_S = 400
+
+pytestmark = pytest.mark.timeout(DEADLINE_S + 20)
 
 
 def run_savers(folder: Path, kills: int, seed: int) -> list[list[str]]:
@@ -25,7 +28,7 @@ def run_savers(folder: Path, kills: int, seed: int) -> list[list[str]]:
         env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=170,
+        timeout=DEADLINE_S,
     )
     assert done.returncode == 0, done.stderr
     lives: list[list[str]] = [[]]
@@ -41,7 +44,7 @@ def test_nothing_is_lost(tmp_path: Path, kills: int, seed: int) -> None:
     lives = run_savers(tmp_path, kills, seed)
     assert len(lives) == kills
     known = 0
-    within = 0
+    firsts = 0
     for life in lives:
         assert life[-1] == "ended -9", life
         assert not [line for line in life if line.startswith("broken")], life
@@ -52,5 +55,5 @@ def test_nothing_is_lost(tmp_path: Path, kills: int, seed: int) -> None:
         assert found in (known, known + 1), life
         saved = [int(line.split()[1]) for line in life if line.startswith("saved")]
         known = saved[-1] if saved else found
-        within += not saved
-    assert within >= kills // 5, "most were to be killed while they saved for the first time"
+        firsts += not saved
+    assert 0 < firsts < kills, "some were to be killed in their first save and some later"
