@@ -1,6 +1,5 @@
 """The checkpoints of one engine: those that it is asked for, and those of its own accord."""
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +11,8 @@ from engine.checkpoint.fitting import Wanted
 from engine.checkpoint.loader import Loader
 from engine.checkpoint.parts import Parts
 from engine.checkpoint.saver import Saver
+from engine.collectives.start import restarts
 from probe.schema.layout import CHECKPOINTS_DIR, LATEST_CHECKPOINT
-
-RESTARTS_VARIABLE = "TORCHELASTIC_RESTART_COUNT"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +86,7 @@ class Checkpoints:
     def resume(self) -> Path | None:
         """Go on where the configuration says; the checkpoint, or None where there is none."""
         policy = self._policy
-        if int(os.environ.get(RESTARTS_VARIABLE, "0")) > 0 and self.job.name:
+        if restarts() and self.job.name:
             tag = folders.latest_tag(self.folder)
             # Whatever else lies there is not what this job was doing when it failed.
             if (

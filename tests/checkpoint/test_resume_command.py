@@ -102,8 +102,7 @@ def test_killed_in_the_next_save_and_resumed(
     assert told(first) == {step: through[step] for step in range(8)}
     assert told(second) == {step: through[step] for step in range(4, 10)}
     assert {EventKind.CHECKPOINT_SAVED, EventKind.CHECKPOINT_LOADED} <= kinds(second)
-    _, problems = check_run(second.path)
-    assert not [problem for problem in problems if problem.severity is Severity.ERROR]
+    assert not [each for each in check_run(second) if each.severity is Severity.ERROR]
     for row in second.table(STEPS).table.to_pylist():
         phases = [value for name, value in row.items() if name.endswith("_ns")]
         parts = sum(phases) - row["begin_ns"] - row["wall_ns"] - row["recompute_ns"]
