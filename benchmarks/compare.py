@@ -17,8 +17,8 @@ import numpy as np
 
 from benchmarks.run_directory import Figure, as_table, median_s
 from benchmarks.synthetic_run import record_synthetic_run
-from probe.analyse.change import Direction, compare_medians
-from probe.analyse.median import estimate_median
+from probe.analyse.compare.change import Direction, compare_medians
+from probe.analyse.statistics.median import estimate_median
 from probe.seal import seal_run
 
 TURNS = 5

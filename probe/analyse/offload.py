@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from probe.analyse.repeated import last_rows
-from probe.analyse.steps import CountedSteps
+from probe.analyse.steps.repeated import last_rows
+from probe.analyse.steps.steps import CountedSteps
 
 OFFLOAD_COLUMNS = (
     "rank",

@@ -9,30 +9,30 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from probe.analyse.balance import BALANCE_COLUMNS, RankBalance, rank_balance
-from probe.analyse.by_step import STEP_STORY_COLUMNS, story_of_steps
-from probe.analyse.clipping import Clipping, clipping
-from probe.analyse.communication import COMM_COLUMNS, Communication, communication
-from probe.analyse.communication_theory import TrafficBeside, traffic_beside_theory
-from probe.analyse.loss_scale import ScaleHistory, scale_history
-from probe.analyse.memory import LEDGER, MemoryUse, memory_use
-from probe.analyse.memory_theory import Beside, memory_beside_theory
-from probe.analyse.numerics import (
+from probe.analyse.communication.theory import TrafficBeside, traffic_beside_theory
+from probe.analyse.communication.use import COMM_COLUMNS, Communication, communication
+from probe.analyse.communication.waiting import CALL_COLUMNS, Waiting, waiting
+from probe.analyse.memory.theory import Beside, memory_beside_theory
+from probe.analyse.memory.use import LEDGER, MemoryUse, memory_use
+from probe.analyse.offload import OFFLOAD_COLUMNS, OffloadTraffic, offload_traffic
+from probe.analyse.precision.clipping import Clipping, clipping
+from probe.analyse.precision.loss_scale import ScaleHistory, scale_history
+from probe.analyse.precision.numerics import (
     NUMERICS_COLUMNS,
     GradientRange,
     LostUpdates,
     gradient_range,
     lost_updates,
 )
-from probe.analyse.offload import OFFLOAD_COLUMNS, OffloadTraffic, offload_traffic
-from probe.analyse.overflows import ORIGIN_COLUMNS, Origin, overflow_origins
-from probe.analyse.phases import PhaseTime, phase_times, recompute_share
-from probe.analyse.regularity import Regularity, regularity
-from probe.analyse.skips import Skips, summarise_skips
-from probe.analyse.steps import COUNTING_COLUMNS, CountedSteps, counted_steps
-from probe.analyse.throughput import Throughput, throughput, useful_share
-from probe.analyse.waiting import CALL_COLUMNS, Waiting, waiting
-from probe.analyse.work import Work, model_work
+from probe.analyse.precision.overflows import ORIGIN_COLUMNS, Origin, overflow_origins
+from probe.analyse.precision.skips import Skips, summarise_skips
+from probe.analyse.steps.balance import BALANCE_COLUMNS, RankBalance, rank_balance
+from probe.analyse.steps.by_step import STEP_STORY_COLUMNS, story_of_steps
+from probe.analyse.steps.phases import PhaseTime, phase_times, recompute_share
+from probe.analyse.steps.regularity import Regularity, regularity
+from probe.analyse.steps.steps import COUNTING_COLUMNS, CountedSteps, counted_steps
+from probe.analyse.steps.throughput import Throughput, throughput, useful_share
+from probe.analyse.steps.work import Work, model_work
 from probe.schema.documents import Manifest
 from probe.schema.tables import COMM, COMM_CALLS, MEMORY, NUMERICS, OFFLOAD, OVERFLOW, STEPS, Table
 from probe.schema.vocabulary import Phase

@@ -87,11 +87,12 @@ def command(
     sides = split_sides(runs)
     if as_markdown and as_json:
         raise UsageError("--md and --json exclude each other; choose one.")
-    from probe.analyse.comparison import compare_runs
-    from probe.analyse.conditions import parse_conditions
-    from probe.analyse.gate import judge
-    from probe.commands.measuring import read_run
-    from probe.commands.opening import open_readable
+    from probe.analyse.compare.comparison import compare_runs
+    from probe.analyse.compare.conditions import parse_conditions
+    from probe.analyse.compare.gate import judge
+    from probe.telling.comparison_json import comparison_json
+    from probe.telling.measured import read_run
+    from probe.telling.run import open_readable
 
     gate = parse_conditions(conditions) if conditions is not None else ()
     if gate_file is not None:
@@ -137,7 +138,7 @@ def read_gate(path: Path) -> tuple[Any, ...]:
     import json
     import tomllib
 
-    from probe.analyse.conditions import conditions_of
+    from probe.analyse.compare.conditions import conditions_of
 
     try:
         text = path.read_text(encoding="utf-8")
@@ -148,14 +149,3 @@ def read_gate(path: Path) -> tuple[Any, ...]:
     if not isinstance(document, dict):
         raise UsageError(f'{path} states no gate; write {{"fail-if": ["step_time>+5%"]}}.')
     return conditions_of(document, str(path))
-
-
-def comparison_json(comparison: Any, report: Any) -> dict[str, Any]:
-    """The comparison and its gate; all numbers are those of the frozen results."""
-    from probe.analyse.next_looks import next_looks
-
-    return {
-        "comparison": comparison,
-        "look_next": {f"{pair.first}-{pair.second}": next_looks(pair) for pair in comparison.pairs},
-        "gate": {"end": report.end, "exit_code": report.exit_code, "outcomes": report.outcomes},
-    }

@@ -58,8 +58,8 @@ def command(
     \b
     Example: probe export latest --to csv -o tables --table steps --rank 0
     """
-    from probe.commands.opening import open_readable
     from probe.export import ExportFormat, export_run
+    from probe.telling.run import open_readable
     from probe.text.file_report import export_report
     from probe.text.problem_list import describe_problems
     from probe.text.progress import table_progress

@@ -39,17 +39,17 @@ def command(runs: tuple[str, ...], runs_dir: Path, path: Path, force: bool) -> N
         raise UsageError(f"A report holds up to {MOST_RUNS} runs, and {len(runs)} were named.")
     if path.exists() and not force:
         raise UsageError(f"{path} exists; write elsewhere, or replace it with --force.")
-    from probe.analyse.comparison import compare_runs
-    from probe.commands.measuring import read_run
-    from probe.commands.opening import open_readable
-    from probe.commands.reporting import tell_for_report
+    from probe.analyse.compare.comparison import compare_runs
     from probe.report.report import write_report
+    from probe.telling.measured import read_run
+    from probe.telling.run import open_readable
+    from probe.telling.whole_run import tell_whole
     from probe.text.progress import table_progress
     from probe.units import format_bytes
 
     opened = [open_readable(find_run(run, runs_dir)) for run in runs]
     with table_progress("Reading") as on_table:
-        told = [tell_for_report(run, on_table=on_table) for run in opened]
+        told = [tell_whole(run, on_table=on_table) for run in opened]
     comparison = compare_runs([[read_run(run)] for run in opened]) if len(opened) > 1 else None
     report = write_report(told, comparison, now_ns=time.time_ns())
     size = write_whole(path, report.html)

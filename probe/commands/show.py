@@ -18,8 +18,8 @@ def command(run: str, runs_dir: Path, as_json: bool) -> None:
     \b
     Example: probe show latest
     """
-    from probe.commands.analysis_json import analysis_json
-    from probe.commands.opening import open_readable, tell
+    from probe.telling.analysis_json import analysis_json
+    from probe.telling.run import open_readable, tell
     from probe.text.progress import table_progress
     from probe.text.run_analysis import run_analysis
     from probe.text.run_detail import run_detail

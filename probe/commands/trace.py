@@ -36,9 +36,9 @@ def command(run: str, runs_dir: Path, path: Path, ranks: tuple[int, ...], force:
     \b
     Example: probe trace latest -o merged.json.gz
     """
-    from probe.commands.opening import open_readable
     from probe.errors import UsageError
     from probe.merge import merge_run
+    from probe.telling.run import open_readable
     from probe.text.file_report import merge_report
     from probe.text.problem_list import describe_problems
     from probe.text.terminal import make_console, print_lines

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from probe.analyse.communication import Communication, OperationTraffic
-from probe.analyse.communication_theory import TrafficBeside
+from probe.analyse.communication.theory import TrafficBeside
+from probe.analyse.communication.use import Communication, OperationTraffic
 from probe.figures.names import words
 from probe.figures.palette import (
     NEUTRAL,

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from probe.analyse.comparison import Comparison, Pair
-from probe.analyse.measure import METRIC, MeasureChange, Outcome
-from probe.analyse.waterfall import Waterfall
+from probe.analyse.compare.comparison import Comparison, Pair
+from probe.analyse.compare.measure import METRIC, MeasureChange, Outcome
+from probe.analyse.compare.waterfall import Waterfall
 from probe.figures.names import plain, words
 from probe.figures.palette import (
     BAD,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from probe.analyse.comparison import RunLine
+from probe.analyse.compare.comparison import RunLine
 from probe.figures.palette import CELLS
 from probe.figures.scales import size_unit, small_floats, time_unit
 from probe.figures.theme import new_figure

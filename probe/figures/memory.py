@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from probe.analyse.memory import MemoryPeak, MemoryUse
-from probe.analyse.memory_theory import Beside, Residual
+from probe.analyse.memory.theory import Beside, Residual
+from probe.analyse.memory.use import MemoryPeak, MemoryUse
 from probe.analyse.series.memory_series import MemorySeries
 from probe.figures.names import words
 from probe.figures.palette import (

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from probe.analyse.numerics import GradientRange, LostUpdates
+from probe.analyse.precision.numerics import GradientRange, LostUpdates
 from probe.analyse.series.exponents import ExponentHistogram, UnderflowByParameter
 from probe.figures.names import plain, words
 from probe.figures.palette import BAD, HEAT, PLAIN, Look, bar_fill, line_of

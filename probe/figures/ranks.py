@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from probe.analyse.balance import RankBalance
+from probe.analyse.communication.waiting import Waiting
 from probe.analyse.series.rank_waits import RankWaits
-from probe.analyse.waiting import Waiting
+from probe.analyse.steps.balance import RankBalance
 from probe.figures.names import words
 from probe.figures.palette import HEAT, PHASES, bar_fill, hollow_fill
 from probe.figures.scales import heat_axis, small_steps, time_unit

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from probe.analyse.comparison import Pair
+from probe.analyse.compare.comparison import Pair
 from probe.figures.names import plain, words
 from probe.figures.palette import MEMORY, NEUTRAL, bar_fill, hollow_fill, operation_look
 from probe.figures.scales import size_unit

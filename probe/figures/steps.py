@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from probe.analyse.phases import PhaseTime
 from probe.analyse.series.step_series import Standing, StepSeries
+from probe.analyse.steps.phases import PhaseTime
 from probe.figures.names import words
 from probe.figures.palette import BAD, NEUTRAL, PHASES, PLAIN, Look, bar_fill, ink_on, pattern
 from probe.figures.scales import small_steps, time_unit

@@ -3,19 +3,11 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from html import escape, unescape
-from typing import Any
 
 from probe.figures.bundle import figure_json, point_count
+from probe.figures.chart import Chart
 from probe.figures.theme import alternative_of, caption_of, title_of
 from probe.report.markup import Html, element, joined
-
-
-@dataclass(frozen=True, kw_only=True)
-class Chart:
-    """A figure and how much room it wants."""
-
-    figure: Any
-    wide: bool = False
 
 
 @dataclass(kw_only=True)

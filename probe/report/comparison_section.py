@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 
-from probe.analyse.comparison import Comparison, Pair
-from probe.analyse.next_looks import next_looks
+from probe.analyse.compare.comparison import Comparison, Pair
+from probe.analyse.compare.next_looks import next_looks
 from probe.figures import comparison as drawn
+from probe.figures.chart import Chart
 from probe.figures.matrix import CellValue, setup_matrix, spans_a_matrix
 from probe.figures.overlay import OverlaidRun, Quantity, can_overlay, overlay
 from probe.figures.side_by_side import memory_side_by_side, traffic_side_by_side
-from probe.report.chart import Chart, ChartPaper
+from probe.report.chart import ChartPaper
 from probe.report.markup import Html, element, joined, table_of
 from probe.text.comparison_blocks import (
     differences_block,

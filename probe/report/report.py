@@ -4,13 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from probe import __version__
-from probe.analyse.comparison import Comparison, side_label
+from probe.analyse.compare.comparison import Comparison, side_label
 from probe.figures.overlay import OverlaidRun
 from probe.report.chart import ChartPaper
 from probe.report.comparison_section import comparison_section
 from probe.report.markup import Html, element
 from probe.report.page import page
-from probe.report.run_section import ReportedRun, run_section
+from probe.report.run_section import run_section
+from probe.telling.whole_run import WholeRun
 from probe.text.printable import printable
 from probe.units import format_moment
 
@@ -26,9 +27,7 @@ class Report:
     points: int
 
 
-def write_report(
-    runs: Sequence[ReportedRun], comparison: Comparison | None, *, now_ns: int
-) -> Report:
+def write_report(runs: Sequence[WholeRun], comparison: Comparison | None, *, now_ns: int) -> Report:
     """One run in full, or the comparison of several with each of them folded away below."""
     paper = ChartPaper()
     names = [printable(told.run.name, limit=LONGEST_NAME) for told in runs]

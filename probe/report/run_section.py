@@ -1,20 +1,10 @@
 """One run in a report: what it was, what stands out, then views in the order of the findings."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from probe.analyse.findings.finding import Finding, View
-from probe.analyse.headline import Headline
-from probe.analyse.run_facts import RunFacts
-from probe.analyse.series.run_series import RunSeries
-from probe.analyse.trace.breakdown import Breakdown
-from probe.analyse.trace.lanes import TraceLanes
 from probe.analyse.trace.operators import OperatorRow
-from probe.read.problem import Problem
-from probe.read.run import Run
-from probe.report.chart import ChartPaper
-from probe.report.markup import Html, element, facts_list, joined, table_of
-from probe.report.run_charts import (
+from probe.figures.of_run import (
     communication_charts,
     memory_charts,
     offload_charts,
@@ -22,6 +12,9 @@ from probe.report.run_charts import (
     step_charts,
     window_charts,
 )
+from probe.report.chart import ChartPaper
+from probe.report.markup import Html, element, facts_list, joined, table_of
+from probe.telling.whole_run import WholeRun
 from probe.text.communication_table import communication_block
 from probe.text.comparison_blocks import Block
 from probe.text.finding_list import finding_facts
@@ -38,24 +31,7 @@ LOOK = "look"
 """The fact of a finding that becomes a link."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReportedRun:
-    """Everything that a report tells of one run."""
-
-    run: Run
-    headline: Headline
-    facts: RunFacts
-    series: RunSeries
-    findings: tuple[Finding, ...]
-    problems: tuple[Problem, ...]
-    windows: tuple[TraceLanes, ...]
-    """Of the profiled window of each rank."""
-    breakdowns: tuple[tuple[str, Breakdown], ...]
-    operators: tuple[OperatorRow, ...]
-    """Of the lowest rank's window."""
-
-
-def run_section(told: ReportedRun, *, anchor: str, now_ns: int, paper: ChartPaper) -> Html:
+def run_section(told: WholeRun, *, anchor: str, now_ns: int, paper: ChartPaper) -> Html:
     """The section without its heading."""
     run, facts = told.run, told.facts
     cards = [
@@ -102,7 +78,7 @@ def _evidence(finding: Finding, anchor: str) -> Iterator[str]:
     yield element("a", where, href=f"#{anchor}-{finding.link.view.value}")
 
 
-def _views(told: ReportedRun, anchor: str, paper: ChartPaper) -> Iterator[Html]:
+def _views(told: WholeRun, anchor: str, paper: ChartPaper) -> Iterator[Html]:
     """The views that have anything to show."""
     facts = told.facts
     for view, name, table, charts in (

@@ -32,6 +32,9 @@ class RunFlags(Document, frozen=True, kw_only=True):
     checkpoint_asynchronous: bool | None = None
     resume: str | None = None
     """Path of a checkpoint."""
+    checkpoint_every_block: Int | None = None
+    """0: no activations are computed again; k: those of every k-th block."""
+    activations_to_host: bool | None = None
 
     def given(self) -> dict[str, Any]:
         """Those that were given, by name, as plain values."""

@@ -2,8 +2,8 @@
 
 from rich.text import Text
 
-from probe.analyse.communication import OperationTraffic
-from probe.analyse.communication_theory import TrafficBeside, TrafficResidual
+from probe.analyse.communication.theory import TrafficBeside, TrafficResidual
+from probe.analyse.communication.use import OperationTraffic
 from probe.analyse.run_facts import RunFacts
 from probe.text.aligned import align, with_heading
 from probe.text.comparison_blocks import Block

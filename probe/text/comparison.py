@@ -8,10 +8,10 @@ from collections.abc import Iterator
 
 from rich.text import Text
 
-from probe.analyse.comparison import Comparison, Pair
-from probe.analyse.gate import GateReport
-from probe.analyse.measure import Outcome
-from probe.analyse.next_looks import next_looks
+from probe.analyse.compare.comparison import Comparison, Pair
+from probe.analyse.compare.gate import GateReport
+from probe.analyse.compare.measure import Outcome
+from probe.analyse.compare.next_looks import next_looks
 from probe.text.aligned import Cell, align
 from probe.text.comparison_blocks import (
     Block,

@@ -7,12 +7,12 @@ run are made printable here.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from probe.analyse.comparison import Comparison, Pair, RunLine
-from probe.analyse.conditions import UNIT_OF, Against
-from probe.analyse.gate import GateReport
-from probe.analyse.gate import Outcome as GateOutcome
-from probe.analyse.measure import METRIC, MeasureChange, MeasureUnit, Outcome, Verdict
-from probe.analyse.setup import Plain
+from probe.analyse.compare.comparison import Comparison, Pair, RunLine
+from probe.analyse.compare.conditions import UNIT_OF, Against
+from probe.analyse.compare.gate import GateReport
+from probe.analyse.compare.gate import Outcome as GateOutcome
+from probe.analyse.compare.measure import METRIC, MeasureChange, MeasureUnit, Outcome, Verdict
+from probe.analyse.compare.setup import Plain
 from probe.text.offload import offload_words
 from probe.text.printable import printable
 from probe.units import (

@@ -5,9 +5,9 @@ Texts of a run stand in code spans, so that no name becomes a link, an image or 
 
 from collections.abc import Iterator
 
-from probe.analyse.comparison import Comparison, Pair
-from probe.analyse.gate import GateReport
-from probe.analyse.next_looks import next_looks
+from probe.analyse.compare.comparison import Comparison, Pair
+from probe.analyse.compare.gate import GateReport
+from probe.analyse.compare.next_looks import next_looks
 from probe.text.comparison_blocks import (
     Block,
     differences_block,

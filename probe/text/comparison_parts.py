@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from probe.analyse.comparison import Comparison, Pair
-from probe.analyse.shifts import MemoryShift
+from probe.analyse.compare.comparison import Comparison, Pair
+from probe.analyse.compare.shifts import MemoryShift
 from probe.schema.vocabulary import Tier
 from probe.text.comparison_blocks import Block, shortened
 from probe.text.sparkline import share_bar, sparkline

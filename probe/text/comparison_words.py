@@ -1,8 +1,8 @@
 """The sentences that a comparison begins with: may these runs be compared, and what came out."""
 
-from probe.analyse.comparability import Judgement
-from probe.analyse.comparison import Pair
-from probe.analyse.measure import MeasureChange, Verdict
+from probe.analyse.compare.comparability import Judgement
+from probe.analyse.compare.comparison import Pair
+from probe.analyse.compare.measure import MeasureChange, Verdict
 from probe.text.comparison_blocks import format_change, format_measure, measure_name
 from probe.text.printable import printable
 from probe.units import format_percent

@@ -2,8 +2,8 @@
 
 from rich.text import Text
 
-from probe.analyse.memory import MemoryUse
-from probe.analyse.memory_theory import Beside, Residual
+from probe.analyse.memory.theory import Beside, Residual
+from probe.analyse.memory.use import MemoryUse
 from probe.analyse.run_facts import RunFacts
 from probe.text.aligned import align, with_heading
 from probe.text.comparison_blocks import Block

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from probe.analyse.headline import Headline, Peak
+from probe.analyse.steps.headline import Headline, Peak
 from probe.read.problem import Problem
 from probe.read.run import Run
 from probe.schema.documents import Manifest, RunConfig

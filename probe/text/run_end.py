@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from probe.analyse.findings.finding import Finding
-from probe.analyse.headline import Headline
+from probe.analyse.steps.headline import Headline
 from probe.read.run import Run
 from probe.text.facts_grid import LONGEST_TEXT, facts_grid
 from probe.text.finding_list import finding_lines

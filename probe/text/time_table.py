@@ -2,9 +2,9 @@
 
 from rich.text import Text
 
-from probe.analyse.phases import PhaseTime
 from probe.analyse.run_facts import RunFacts
-from probe.analyse.steps import CountedSteps, Exclusion
+from probe.analyse.steps.phases import PhaseTime
+from probe.analyse.steps.steps import CountedSteps, Exclusion
 from probe.schema.vocabulary import Phase
 from probe.text.aligned import align, with_heading
 from probe.text.comparison_blocks import Block

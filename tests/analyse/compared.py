@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from probe.analyse.measured_run import measure_run
+from probe.analyse.compare.measured_run import measure_run
 from probe.schema.documents import (
     DeviceFacts,
     HostFacts,

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from probe.analyse.change import Direction, adjusted, compare_medians
-from probe.analyse.median import estimate_median
+from probe.analyse.compare.change import Direction, adjusted, compare_medians
+from probe.analyse.statistics.median import estimate_median
 from tests.analyse.series import step_times
 
 TINY_BAND = 1e-9

@@ -1,11 +1,11 @@
 import msgspec
 import pytest
 
-from probe.analyse.balance import Cause, rank_balance
-from probe.analyse.communication import bus_factor, communication
-from probe.analyse.communication_theory import TrafficResidual, traffic_beside_theory
-from probe.analyse.steps import counted_steps
-from probe.analyse.waiting import waiting
+from probe.analyse.communication.theory import TrafficResidual, traffic_beside_theory
+from probe.analyse.communication.use import bus_factor, communication
+from probe.analyse.communication.waiting import waiting
+from probe.analyse.steps.balance import Cause, rank_balance
+from probe.analyse.steps.steps import counted_steps
 from probe.schema.documents import Manifest, ModelFacts, RunConfig
 from probe.schema.rows import CommCallRow, CommRow, StepRow
 from probe.schema.tables import COMM, COMM_CALLS, STEPS

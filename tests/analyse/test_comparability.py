@@ -1,8 +1,8 @@
 import msgspec
 import pytest
 
-from probe.analyse.comparability import Effect, Judgement, Kind, compare_setups
-from probe.analyse.setup import setup_of
+from probe.analyse.compare.comparability import Effect, Judgement, Kind, compare_setups
+from probe.analyse.compare.setup import setup_of
 from probe.schema.documents import (
     DeviceFacts,
     GitFacts,

@@ -5,13 +5,13 @@ import math
 import numpy as np
 import pytest
 
-from probe.analyse.comparability import Judgement
-from probe.analyse.comparison import compare_runs, side_label
-from probe.analyse.loss_curve import LossCurve, final_loss, losses_part
-from probe.analyse.measure import Outcome, Verdict, named
-from probe.analyse.measured_run import measure_run
-from probe.analyse.next_looks import next_looks
-from probe.analyse.operator_shifts import TracedTime, operator_shifts
+from probe.analyse.compare.comparability import Judgement
+from probe.analyse.compare.comparison import compare_runs, side_label
+from probe.analyse.compare.loss_curve import LossCurve, final_loss, losses_part
+from probe.analyse.compare.measure import Outcome, Verdict, named
+from probe.analyse.compare.measured_run import measure_run
+from probe.analyse.compare.next_looks import next_looks
+from probe.analyse.compare.operator_shifts import TracedTime, operator_shifts
 from probe.schema.tables import STEPS
 from probe.schema.vocabulary import Phase, Precision, RunStatus
 from tests.analyse.compared import MS, category_of, made_run, manifest, rows_of_run

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from probe.analyse.findings import catalogue
 from probe.analyse.findings.catalogue import RULES, find_all
-from probe.analyse.memory_theory import expected_bytes
+from probe.analyse.memory.theory import expected_bytes
 from probe.analyse.run_facts import run_facts
 from probe.schema.documents import Manifest
 from probe.schema.tables import TABLES

@@ -1,8 +1,13 @@
 import pytest
 
-from probe.analyse.comparison import compare_runs
-from probe.analyse.conditions import Against, conditions_of, parse_condition, parse_conditions
-from probe.analyse.gate import Exit, Result, judge
+from probe.analyse.compare.comparison import compare_runs
+from probe.analyse.compare.conditions import (
+    Against,
+    conditions_of,
+    parse_condition,
+    parse_conditions,
+)
+from probe.analyse.compare.gate import Exit, Result, judge
 from probe.errors import UsageError
 from tests.analyse.compared import made_run
 

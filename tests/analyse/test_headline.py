@@ -8,7 +8,7 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from probe.analyse.headline import (
+from probe.analyse.steps.headline import (
     COMM_COLUMNS,
     MEMORY_COLUMNS,
     STEP_COLUMNS,

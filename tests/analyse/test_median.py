@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from probe.analyse.dependence import dependence_time, lag_one
-from probe.analyse.median import block_length, estimate_median
+from probe.analyse.statistics.dependence import dependence_time, lag_one
+from probe.analyse.statistics.median import block_length, estimate_median
 from tests.analyse.series import step_times
 
 

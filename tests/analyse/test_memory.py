@@ -1,7 +1,7 @@
 import pytest
 
-from probe.analyse.memory import memory_use
-from probe.analyse.memory_theory import Residual, expected_bytes, memory_beside_theory
+from probe.analyse.memory.theory import Residual, expected_bytes, memory_beside_theory
+from probe.analyse.memory.use import memory_use
 from probe.schema.documents import Manifest, ModelFacts, RunConfig
 from probe.schema.rows import MemoryRow
 from probe.schema.tables import MEMORY

@@ -1,7 +1,7 @@
 import pytest
 
-from probe.analyse.numerics import gradient_range, lost_updates
-from probe.analyse.overflows import overflow_origins
+from probe.analyse.precision.numerics import gradient_range, lost_updates
+from probe.analyse.precision.overflows import overflow_origins
 from probe.schema.rows import NumericsRow, OverflowRow
 from probe.schema.tables import NUMERICS, OVERFLOW
 from probe.schema.vocabulary import NonFinite, TensorRole

@@ -1,8 +1,8 @@
 import pytest
 
 from probe.analyse.offload import offload_traffic
-from probe.analyse.steps import counted_steps
-from probe.analyse.work import FlopsSource, model_work
+from probe.analyse.steps.steps import counted_steps
+from probe.analyse.steps.work import FlopsSource, model_work
 from probe.schema.documents import DeviceFacts, Manifest, ModelFacts, RunConfig
 from probe.schema.rows import OffloadRow, StepRow
 from probe.schema.tables import OFFLOAD, STEPS

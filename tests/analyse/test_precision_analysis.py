@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probe.analyse.by_step import story_of_steps
-from probe.analyse.loss_scale import SETTLED_STEPS, scale_history
-from probe.analyse.skips import summarise_skips
+from probe.analyse.precision.loss_scale import SETTLED_STEPS, scale_history
+from probe.analyse.precision.skips import summarise_skips
+from probe.analyse.steps.by_step import story_of_steps
 from probe.schema.rows import StepRow
 from probe.schema.tables import STEPS
 from probe.schema.vocabulary import SkipReason

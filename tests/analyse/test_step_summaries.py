@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probe.analyse.phases import phase_times, recompute_share
-from probe.analyse.regularity import regularity
-from probe.analyse.steps import counted_steps
-from probe.analyse.throughput import throughput, useful_share
+from probe.analyse.steps.phases import phase_times, recompute_share
+from probe.analyse.steps.regularity import regularity
+from probe.analyse.steps.steps import counted_steps
+from probe.analyse.steps.throughput import throughput, useful_share
 from probe.schema.rows import StepRow
 from probe.schema.tables import STEPS
 from probe.schema.vocabulary import Phase

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from probe.analyse.steps import Exclusion, counted_steps
-from probe.analyse.warm_up import count_warm_up
+from probe.analyse.steps.steps import Exclusion, counted_steps
+from probe.analyse.steps.warm_up import count_warm_up
 from probe.schema.rows import StepRow
 from probe.schema.tables import STEPS
 from probe.schema.vocabulary import Phase

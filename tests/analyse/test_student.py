@@ -1,6 +1,6 @@
 import pytest
 
-from probe.analyse.student import probability_below, quantile
+from probe.analyse.statistics.student import probability_below, quantile
 
 # From printed tables of the distribution.
 TABLE = [

@@ -5,12 +5,12 @@ import json
 import pytest
 
 from probe.analyse.run_facts import run_facts
-from probe.commands.analysis_json import analysis_json
 from probe.commands.machine import print_json
 from probe.schema.documents import Manifest
 from probe.schema.rows import CommCallRow
 from probe.schema.tables import TABLES
 from probe.schema.vocabulary import CollectiveOp, Phase
+from probe.telling.analysis_json import analysis_json
 from tests.analyse.hand_built import table_of
 from tests.analyse.made_run import MB, facts_of
 

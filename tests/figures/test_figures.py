@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from probe.analyse.comparison import compare_runs
-from probe.analyse.measured_run import measure_run
+from probe.analyse.compare.comparison import compare_runs
+from probe.analyse.compare.measured_run import measure_run
 from probe.analyse.series.run_series import RunSeries, run_series
 from probe.analyse.trace.activity import find_activity
 from probe.analyse.trace.breakdown import add_up, break_down

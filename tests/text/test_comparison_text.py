@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from probe.analyse.comparison import compare_runs
-from probe.analyse.conditions import parse_conditions
-from probe.analyse.gate import judge
-from probe.analyse.operator_shifts import TracedTime
+from probe.analyse.compare.comparison import compare_runs
+from probe.analyse.compare.conditions import parse_conditions
+from probe.analyse.compare.gate import judge
+from probe.analyse.compare.operator_shifts import TracedTime
 from probe.schema.documents import HostFacts
 from probe.schema.vocabulary import Precision
 from probe.text.comparison import comparison_lines

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from probe.analyse.headline import Headline, Peak
+from probe.analyse.steps.headline import Headline, Peak
 from probe.export import ExportedTable
 from probe.read.discovery import RunSummary
 from probe.read.problem import Problem

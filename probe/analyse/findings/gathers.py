@@ -1,6 +1,6 @@
 """The gathers that stage 3 can fetch ahead; the rules on communication share this."""
 
-from probe.analyse.communication import OperationTraffic
+from probe.analyse.communication.use import OperationTraffic
 from probe.schema.documents import Manifest
 from probe.schema.vocabulary import CollectiveOp, Phase
 

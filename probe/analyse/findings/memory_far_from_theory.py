@@ -5,7 +5,7 @@ than 1 % of the peak, and the difference has no name.
 """
 
 from probe.analyse.findings.finding import Change, Evidence, Finding, Gain, GainKind, Link, View
-from probe.analyse.memory_theory import STATES, Beside, Residual
+from probe.analyse.memory.theory import STATES, Beside, Residual
 from probe.analyse.run_facts import RunFacts
 from probe.schema.vocabulary import MemoryCategory, Tier
 from probe.units import format_bytes, format_percent

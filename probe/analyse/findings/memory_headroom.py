@@ -8,8 +8,8 @@ micro-batch. Only device memory counts: that of a host is shared with everything
 from collections.abc import Iterator
 
 from probe.analyse.findings.finding import Change, Evidence, Finding, Gain, GainKind, Link, View
-from probe.analyse.memory import MemoryUse
-from probe.analyse.memory_theory import partition_of
+from probe.analyse.memory.theory import partition_of
+from probe.analyse.memory.use import MemoryUse
 from probe.analyse.run_facts import RunFacts
 from probe.analyse.theory.model_states import Partition, model_states
 from probe.analyse.theory.traffic import step_traffic

@@ -6,7 +6,7 @@ run that is made of traces, nothing is claimed either.
 
 from probe.analyse.findings.finding import Change, Evidence, Finding, Gain, GainKind, Link, View
 from probe.analyse.run_facts import RunFacts
-from probe.analyse.steps import Exclusion
+from probe.analyse.steps.steps import Exclusion
 from probe.units import format_count
 
 ENOUGH_STEPS = 20

@@ -3,9 +3,9 @@
 Condition: a straggler as `balance` defines it, which costs more than 5 % of the step.
 """
 
-from probe.analyse.balance import Cause
 from probe.analyse.findings.finding import Change, Evidence, Finding, Gain, GainKind, Link, View
 from probe.analyse.run_facts import RunFacts
+from probe.analyse.steps.balance import Cause
 from probe.units import format_duration, format_percent
 
 LEAST_SHARE = 0.05

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from probe.analyse.steps import Integers
+from probe.analyse.steps.steps import Integers
 from probe.schema.vocabulary import TensorRole
 
 EXPONENT_COLUMNS = (

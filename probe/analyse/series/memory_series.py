@@ -7,9 +7,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from probe.analyse.memory import LEDGER
-from probe.analyse.repeated import last_rows
-from probe.analyse.steps import Integers
+from probe.analyse.memory.use import LEDGER
+from probe.analyse.steps.repeated import last_rows
+from probe.analyse.steps.steps import Integers
 from probe.schema.vocabulary import MemoryCategory, Tier
 
 MEMORY_SERIES_COLUMNS = (

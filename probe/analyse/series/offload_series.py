@@ -8,8 +8,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from probe.analyse.repeated import last_rows
-from probe.analyse.steps import Integers
+from probe.analyse.steps.repeated import last_rows
+from probe.analyse.steps.steps import Integers
 
 OFFLOAD_SERIES_COLUMNS = (
     "rank",

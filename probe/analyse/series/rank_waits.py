@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from probe.analyse.steps import Integers, last_attempts
+from probe.analyse.steps.steps import Integers, last_attempts
 from probe.schema.vocabulary import Phase
 
 WAITS = (Phase.GATHER_WAIT, Phase.REDUCE_WAIT)

@@ -29,7 +29,7 @@ from probe.analyse.series.training_series import (
     TrainingSeries,
     training_series,
 )
-from probe.analyse.steps import CountedSteps
+from probe.analyse.steps.steps import CountedSteps
 from probe.schema.tables import MEMORY, NUMERICS, OFFLOAD, STEPS, Table
 
 COLUMNS: Mapping[Table, tuple[str, ...]] = {

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from probe.analyse.steps import COUNTING_COLUMNS, CountedSteps, Integers, last_attempts
+from probe.analyse.steps.steps import COUNTING_COLUMNS, CountedSteps, Integers, last_attempts
 from probe.schema.vocabulary import Phase
 
 STEP_SERIES_COLUMNS = COUNTING_COLUMNS

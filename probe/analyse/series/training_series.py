@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from probe.analyse.by_step import STEP_STORY_COLUMNS, story_of_steps
-from probe.analyse.steps import Integers, last_attempts
+from probe.analyse.steps.by_step import STEP_STORY_COLUMNS, story_of_steps
+from probe.analyse.steps.steps import Integers, last_attempts
 
 TRAINING_SERIES_COLUMNS = (*STEP_STORY_COLUMNS, "loss", "grad_norm", "lr", "hysteresis_left")
 """Columns of the steps table that `training_series` reads."""

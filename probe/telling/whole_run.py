@@ -1,0 +1,80 @@
+"""Everything that can be shown of a run, read once: its numbers, its series and its windows."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from probe.analyse.findings.finding import Finding
+from probe.analyse.run_facts import RunFacts
+from probe.analyse.series.run_series import COLUMNS as SERIES_COLUMNS
+from probe.analyse.series.run_series import RunSeries, run_series
+from probe.analyse.steps.headline import Headline
+from probe.analyse.trace.activity import find_activity
+from probe.analyse.trace.breakdown import Breakdown, add_up, break_down
+from probe.analyse.trace.lanes import TraceLanes, trace_lanes
+from probe.analyse.trace.operators import OperatorRow, operator_table
+from probe.analyse.trace.steps import find_steps
+from probe.read.problem import Problem
+from probe.read.run import Run
+from probe.read.run_traces import find_traces, load_trace
+from probe.schema.tables import Table
+from probe.telling.run import tell
+
+MOST_WINDOWS = 16
+"""Ranks whose profiled window is drawn."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WholeRun:
+    """One run with all that pages and reports draw."""
+
+    run: Run
+    headline: Headline
+    facts: RunFacts
+    series: RunSeries
+    findings: tuple[Finding, ...]
+    problems: tuple[Problem, ...]
+    windows: tuple[TraceLanes, ...]
+    """Of the profiled window of each rank."""
+    breakdowns: tuple[tuple[str, Breakdown], ...]
+    operators: tuple[OperatorRow, ...]
+    """Of the lowest rank's window."""
+
+
+def tell_whole(run: Run, *, on_table: Callable[[Table], None] = lambda table: None) -> WholeRun:
+    """Read each table once, with the columns that numbers and series need."""
+    told = tell(run, on_table=on_table, also=SERIES_COLUMNS)
+    windows, breakdowns, operators = _windows(run)
+    return WholeRun(
+        run=run,
+        headline=told.headline,
+        facts=told.facts,
+        series=run_series(told.tables, told.facts.counted),
+        findings=told.findings,
+        problems=told.problems,
+        windows=tuple(windows),
+        breakdowns=tuple(breakdowns),
+        operators=tuple(operators),
+    )
+
+
+def _windows(
+    run: Run,
+) -> tuple[list[TraceLanes], list[tuple[str, Breakdown]], tuple[OperatorRow, ...]]:
+    """The first window of each of the lowest ranks that have one."""
+    lanes: list[TraceLanes] = []
+    breakdowns: list[tuple[str, Breakdown]] = []
+    operators: tuple[OperatorRow, ...] = ()
+    seen: set[int] = set()
+    for file in find_traces(run.path):
+        if file.rank in seen or len(seen) >= MOST_WINDOWS:
+            continue
+        seen.add(file.rank)
+        trace = load_trace(run.path, file)
+        found = trace_lanes(trace, rank=file.rank)
+        if found is None:
+            continue
+        lanes.append(found)
+        total = add_up(break_down(find_activity(trace), find_steps(trace).steps))
+        breakdowns.append((f"rank {file.rank}", total))
+        operators = operators or operator_table(trace)
+    return lanes, breakdowns, operators
