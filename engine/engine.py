@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn import Module
 
 from engine.blame import bad_losses
+from engine.checkpoint import CheckpointCalls, Checkpoints, Counters, Parts
 from engine.collectives import Collectives, Meeting
 from engine.config.policies import Config
 from engine.facts import Observer, OverflowFacts, StepFacts
@@ -31,7 +32,7 @@ from probe.errors import UsageError
 from probe.schema.vocabulary import Phase, Precision, SkipReason
 
 
-class Engine(Questions):
+class Engine(Questions, CheckpointCalls):
     """A model that trains over all ranks; what it does not know itself it asks the model."""
 
     def __init__(
@@ -80,6 +81,22 @@ class Engine(Questions):
         self._applied = False
         self._gradient_norm = 0.0
         self._last_applied_step: int | None = None
+        self.checkpoints = Checkpoints(
+            Parts(
+                module=module,
+                config=config,
+                members=members,
+                stage=stage,
+                update=update,
+                scaler=scaler,
+                schedule=schedule,
+                collectives=collectives,
+                clock=clock,
+                device=meeting.device,
+                counters=self._counters,
+                begin_at=self._begin_at,
+            )
+        )
         self._say_where()
 
     # - The training loop
@@ -161,6 +178,7 @@ class Engine(Questions):
                 self._stage.publish()
             self._stage.clear()
         self._conclude(outcome, self._scale_used)
+        self.checkpoints.save_if_due(self.global_steps)
 
     def is_gradient_accumulation_boundary(self) -> bool:
         """Whether the next `step` updates the weights."""
@@ -215,9 +233,15 @@ class Engine(Questions):
             self._update.first_bad.notes_sums = self.gradient_accumulation_steps() > 1
 
     def close(self) -> None:
-        """Stop watching the peers; they learn that this rank is done. Offload files go."""
-        self.collectives.close()
-        self.places.close()
+        """Wait for a checkpoint on its way, then tell the peers that this rank is done.
+
+        Files of offloaded states go with it.
+        """
+        try:
+            self.checkpoints.finish()
+        finally:
+            self.collectives.close()
+            self.places.close()
 
     def __getattr__(self, name: str) -> Any:
         if name == "module":
@@ -276,6 +300,27 @@ class Engine(Questions):
         if stuck is not None:
             self.collectives.leave_last_words(f"stopped: {stuck}")
             raise stuck
+        self.observer.step_began(self.global_steps)
+
+    def _counters(self) -> Counters | None:
+        if self._losses:
+            return None
+        return Counters(
+            global_steps=self.global_steps,
+            skipped_steps=self.skipped_steps,
+            micro_steps=self.micro_steps,
+            last_applied_step=self._last_applied_step,
+        )
+
+    def _begin_at(self, counters: Counters) -> None:
+        self.global_steps = counters.global_steps
+        self.skipped_steps = counters.skipped_steps
+        self.micro_steps = counters.micro_steps
+        self._last_applied_step = counters.last_applied_step
+        self._losses.clear()
+        self._scale_used = None
+        self._backward_since_step = False
+        self._say_where()
         self.observer.step_began(self.global_steps)
 
     def _culprit(self, outcome: Outcome) -> str:

@@ -1,7 +1,7 @@
 """What the engine tells whoever listens: plain facts, no tensors, no files.
 
-The engine calls an `Observer` at five points only. The default does nothing; the recorder that
-turns facts into rows implements the same five methods.
+The engine calls an `Observer` at six points only. The default does nothing; the recorder that turns
+facts into rows implements the same six methods.
 """
 
 from collections.abc import Mapping
@@ -11,6 +11,7 @@ from typing import Protocol
 from probe.schema.vocabulary import (
     CollectiveOp,
     Direction,
+    EventKind,
     MemoryCategory,
     NonFinite,
     Phase,
@@ -114,6 +115,21 @@ class StepFacts:
     offload: tuple[OffloadFacts, ...] = ()
 
 
+@dataclass(frozen=True, kw_only=True)
+class CheckpointFacts:
+    """A checkpoint that this rank saved its part of, or loaded."""
+
+    kind: EventKind
+    tag: str
+    began_ns: int
+    duration_ns: int
+    """Until it was wholly on disk; an asynchronous one goes on beside the steps."""
+    blocking_ns: int
+    """How long the training stood still for it."""
+    size_bytes: int
+    """Of this rank's tensors where it was saved, of all where it was loaded."""
+
+
 class Observer(Protocol):
     """Whoever wants to know."""
 
@@ -132,6 +148,9 @@ class Observer(Protocol):
     def overflow_found(self, facts: OverflowFacts) -> None:
         """The step will be skipped."""
 
+    def checkpoint_done(self, facts: CheckpointFacts) -> None:
+        """A checkpoint was saved or loaded; told by a thread if it was saved asynchronously."""
+
 
 class Silence:
     """The observer that does nothing."""
@@ -149,4 +168,7 @@ class Silence:
         """Nothing."""
 
     def overflow_found(self, facts: OverflowFacts) -> None:
+        """Nothing."""
+
+    def checkpoint_done(self, facts: CheckpointFacts) -> None:
         """Nothing."""

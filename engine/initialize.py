@@ -1,16 +1,18 @@
 """From a model and a configuration to an engine, with DeepSpeed's signature and result."""
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch.nn import Module, Parameter
 from torch.optim import Optimizer
-from torch.utils.data import DataLoader, Dataset
-from torch.utils.data.distributed import DistributedSampler
+from torch.utils.data import Dataset
 
 from engine.attach import attach
+from engine.batches import TimedLoader
+from engine.checkpoint import Job
 from engine.collectives import Collectives, meet
 from engine.config.facts import ModelFacts, ScriptFacts
 from engine.config.flags import FlagOverrides
@@ -34,7 +36,8 @@ from engine.tracing import PhaseClock
 from engine.update import Update
 from probe.errors import UsageError
 from probe.schema.handover import Handover
-from probe.schema.vocabulary import Phase, Tier
+from probe.schema.layout import CHECKPOINTS_DIR
+from probe.schema.vocabulary import Tier
 
 Groups = Iterable[Parameter] | Iterable[dict[str, Any]]
 
@@ -53,7 +56,7 @@ def initialize(
     config: Source | None = None,
     mesh_param: Any = None,
     config_params: Source | None = None,
-) -> tuple[Engine, Optimizer | None, "TimedLoader | None", Any]:
+) -> tuple[Engine, Optimizer | None, TimedLoader | None, Any]:
     """Make a model train over all ranks.
 
     Returns (engine, optimizer, dataloader, lr_scheduler) as DeepSpeed does. A process group is
@@ -142,49 +145,34 @@ def initialize(
     )
     loader = None
     if training_data is not None:
-        loader = TimedLoader(engine, training_data, collate_fn)
+        loader = TimedLoader(
+            training_data,
+            batch_samples=engine.train_micro_batch_size_per_gpu(),
+            rank=engine.global_rank,
+            world=engine.world_size,
+            clock=clock,
+            collate=collate_fn,
+        )
+        engine.remember(training_data=loader)
     attach(engine, members)
+    _join_job(engine)
+    engine.checkpoints.resume()
     clock.turn_over()
     places.traffic.take()
     return engine, built, loader, schedule
 
 
-class TimedLoader:
-    """The batches of this rank, with the time they take given to the data phase."""
-
-    def __init__(
-        self,
-        engine: Engine,
-        data: Dataset[Any],
-        collate: Callable[[list[Any]], Any] | None,
-    ) -> None:
-        self._clock = engine.clock
-        self._sampler: DistributedSampler[Any] = DistributedSampler(
-            data, num_replicas=engine.world_size, rank=engine.global_rank
-        )
-        self._loader: DataLoader[Any] = DataLoader(
-            data,
-            batch_size=engine.train_micro_batch_size_per_gpu(),
-            sampler=self._sampler,
-            collate_fn=collate,
-            drop_last=True,
-        )
-        self._epoch = 0
-
-    def __len__(self) -> int:
-        return len(self._loader)
-
-    def __iter__(self) -> Iterator[Any]:
-        self._sampler.set_epoch(self._epoch)
-        self._epoch += 1
-        batches = iter(self._loader)
-        while True:
-            with self._clock.phase(Phase.DATA):
-                try:
-                    batch = next(batches)
-                except StopIteration:
-                    return
-            yield batch
+def _join_job(engine: Engine) -> None:
+    """Checkpoints lie with the run, and the recording does not end before the last of them."""
+    session = current()
+    if session is None:
+        return
+    handover = session.handover
+    lies_in = (
+        {} if handover.run_dir is None else {"folder": Path(handover.run_dir) / CHECKPOINTS_DIR}
+    )
+    engine.checkpoints.job = Job(name=handover.job, **lies_in)
+    session.before_end.append(engine.checkpoints.finish)
 
 
 def _choose(

@@ -15,7 +15,13 @@ from torch.nn import Module
 from engine.activations import ActivationWatch
 from engine.blame import bad_weights, overflow_rows
 from engine.collectives import Collectives
-from engine.facts import CollectiveFacts, OffloadFacts, OverflowFacts, StepFacts
+from engine.facts import (
+    CheckpointFacts,
+    CollectiveFacts,
+    OffloadFacts,
+    OverflowFacts,
+    StepFacts,
+)
 from engine.intake import Intake
 from engine.kept import KeptActivations
 from engine.memory import Ledger
@@ -27,7 +33,14 @@ from engine.tracing import PhaseClock, covered_ns
 from engine.window import Profiler
 from probe.record.rank import RankWriter
 from probe.schema.documents import LastCollective
-from probe.schema.rows import CommCallRow, CommRow, MemoryRow, OffloadRow, StepRow
+from probe.schema.rows import (
+    CommCallRow,
+    CommRow,
+    EventRow,
+    MemoryRow,
+    OffloadRow,
+    StepRow,
+)
 from probe.schema.vocabulary import CollectiveOp, MemoryCategory, Phase
 
 CALLS_EVERY_STEPS = 50
@@ -120,6 +133,8 @@ class Recorder:
         self._resident = resident()
         self._resident_asked_ns = monotonic_ns()
         self._step = 0
+        self._steps_seen = 0
+        """Of this process: a resumed run does not begin with step 0."""
         self._step_wall_ns: int | None = None
 
     def step_began(self, step: int) -> None:
@@ -130,7 +145,7 @@ class Recorder:
             self._numerics.step_began(step)
         if self._profiler is not None:
             self._profiler.step_began(step)
-        if _takes_ledger(step):
+        if self._takes_ledger(step):
             self._engine.kept.arm()
 
     def collective_done(self, facts: CollectiveFacts) -> None:
@@ -159,9 +174,23 @@ class Recorder:
             self._writer.write_all(rows)
         self._outputs.arm()
 
+    def checkpoint_done(self, facts: CheckpointFacts) -> None:
+        """Write what it took; steps that the engine jumped to by loading are those to come."""
+        self._writer.write(
+            EventRow(
+                time_ns=facts.began_ns,
+                kind=facts.kind,
+                step=self._step,
+                name=facts.tag,
+                duration_ns=facts.duration_ns,
+                blocking_ns=facts.blocking_ns,
+                size_bytes=facts.size_bytes,
+            )
+        )
+
     def gradients_ready(self) -> None:
         """Take the ledger now that most is held; in most steps it is that of a step before."""
-        if _takes_ledger(self._step):
+        if self._takes_ledger(self._step):
             self._engine.kept.disarm()
             self._held = self._ledger()
 
@@ -187,6 +216,7 @@ class Recorder:
             self._writer.write(told)
             self._engine.clock.turn_over()
         self._step_wall_ns = facts.wall_ns
+        self._steps_seen += 1
         self._sums.clear()
         self._calls.clear()
 
@@ -209,6 +239,9 @@ class Recorder:
                 done=waited_for is None,
             ),
         )
+
+    def _takes_ledger(self, step: int) -> bool:
+        return self._steps_seen < FIRST_STEPS or step % LEDGER_EVERY_STEPS == 0
 
     def _end_window(self) -> None:
         """The script ended within the window."""
@@ -288,7 +321,7 @@ class Recorder:
         )
 
     def _memory_row(self, step: int) -> MemoryRow:
-        if step < FIRST_STEPS:
+        if self._steps_seen < FIRST_STEPS:
             # Optimizer states come into being within the first step, after the gradients.
             later = self._ledger()
             self._held = {name: max(self._held.get(name, 0), held) for name, held in later.items()}
@@ -319,10 +352,6 @@ class Recorder:
             **columns,
             "host_activations_bytes": self._engine.kept.host_bytes,
         }
-
-
-def _takes_ledger(step: int) -> bool:
-    return step < FIRST_STEPS or step % LEDGER_EVERY_STEPS == 0
 
 
 def _offload_row(step: int, facts: OffloadFacts) -> OffloadRow:

@@ -11,11 +11,13 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from engine.resident import resident
 from engine.tracing import PhaseClock
+from probe.errors import ProbeError
 from probe.record.host import host_name
 from probe.record.rank import RankWriter
 from probe.schema.documents import Clock, Header, LastCollective
@@ -75,9 +77,10 @@ class Session:
 
     def failed(self, error: BaseException) -> None:
         """The script ended with an exception."""
+        with suppress(Exception):  # One is enough, and it came first.
+            self._prepare_end()
         if self.writer is None:
             return
-        self._prepare_end()
         text = "".join(traceback.format_exception_only(error)).strip()
         self.writer.write(
             EventRow(
@@ -90,10 +93,14 @@ class Session:
         self._end(RankState.FAILED)
 
     def finished(self) -> None:
-        """The script came to its end."""
+        """The script came to its end; an error of what remained to be done is the script's."""
+        try:
+            self._prepare_end()
+        except ProbeError as error:
+            self.failed(error)
+            raise
         if self.writer is None:
             return
-        self._prepare_end()
         self.writer.write(
             EventRow(
                 time_ns=time.monotonic_ns(),
@@ -109,9 +116,8 @@ class Session:
         self._end(RankState.CLOSED)
 
     def _prepare_end(self) -> None:
-        for action in self.before_end:
-            action()
-        self.before_end.clear()
+        while self.before_end:
+            self.before_end.pop(0)()
 
     def _end(self, state: RankState) -> None:
         self._ended.set()

@@ -18,6 +18,12 @@ from engine.storage import Item, Places, Shard
 from probe.errors import UsageError
 from probe.schema.vocabulary import MemoryCategory
 
+_PYTHON_NUMBERS: dict[type, torch.dtype] = {
+    bool: torch.bool,
+    int: torch.int64,
+    float: torch.float64,
+}
+
 
 class States:
     """Masters and optimizer states, by segment."""
@@ -123,25 +129,35 @@ class States:
 
     def names(self, segment: Segment) -> list[str]:
         """What `read` can tell of a segment, masters first."""
-        known = [MASTER, *self.optimizer.state.get(segment.master, {})]
+        state = self.optimizer.state.get(segment.master, {})
+        known = [MASTER, *(name for name, value in state.items() if value is not None)]
         if segment.shelf is not None:
             known += [name for name in segment.shelf.take() if name not in known]
             segment.shelf.leave()
         return known
 
     def read(self, segment: Segment, name: str) -> Tensor:
-        """One state of a segment, 1-D, or 0-d for a counter; a copy in host memory."""
+        """A copy of one state in host memory: 1-D, or 0-d for a mere number.
+
+        A number of Python's comes as int64, float64 or bool, which no torch optimizer uses for one.
+        """
         self.bring([segment])
         state = self.optimizer.state.get(segment.master, {})
         value = segment.master.data if name == MASTER else state[name]
-        if not isinstance(value, Tensor):
-            value = torch.tensor(float(value))
+        if isinstance(value, bool | int | float):
+            value = torch.tensor(value, dtype=_PYTHON_NUMBERS[type(value)])
+        if not isinstance(value, Tensor) or (value.dim() and value.shape != segment.master.shape):
+            raise UsageError(
+                f"{type(self.optimizer).__name__} keeps {name!r} as {type(value).__name__}, which"
+                " belongs to no element of a parameter, so it cannot be saved"
+            )
         value = value.detach().to("cpu", copy=True)
         self._leave(segment)
         return value
 
+    @torch.no_grad()
     def write(self, segment: Segment, name: str, value: Tensor) -> None:
-        """Set one state of a segment; weights in 16 bits follow their master."""
+        """Put in the place of a state what `read` gave; 16-bit weights follow their master."""
         self.bring([segment])
         if name == MASTER:
             segment.master.data.copy_(value)
@@ -149,13 +165,27 @@ class States:
                 segment.target.copy_(segment.master.data)
         else:
             state = self.optimizer.state[segment.master]
-            held = state.get(name)
-            if isinstance(held, Tensor):
-                held.copy_(value)
+            if value.dim():
+                state[name] = value.to(segment.master.device, copy=True)
+            elif value.dtype in _PYTHON_NUMBERS.values():
+                state[name] = value.item()
             else:
-                state[name] = value.detach().to(segment.master.device, copy=True)
+                group = self._groups[segment.group]
+                on_device = group.get("fused") or group.get("capturable")
+                state[name] = value.to(segment.master.device if on_device else "cpu", copy=True)
         self.put_back([segment])
         self.settle()
+
+    def forget(self, segments: Sequence[Segment]) -> None:
+        """The optimizer is as new; the masters of these segments, which are all, stay."""
+        for segment in segments:
+            if segment.shelf is None:
+                continue
+            self.bring([segment])
+            self.optimizer.state[segment.master] = {}
+            self.put_back([segment])
+        self.settle()
+        self.optimizer.state.clear()
 
     def split(self, segment: Segment, cuts: Sequence[int]) -> list[Segment]:
         """The pieces of a segment between these positions, with their states."""

@@ -117,7 +117,7 @@ class Update:
             factor *= clip
         unused_anywhere = self._unused_anywhere([theirs[3:] for theirs in everyone])
         if unused_anywhere:
-            self._set_apart(unused_anywhere)
+            self.set_apart(unused_anywhere)
         if self.watch is not None:
             self.watch.before_update(self._stage.segments, scale)
         self._apply(factor, unused_anywhere)
@@ -126,6 +126,8 @@ class Update:
     def optimizer_states(self) -> list[Tensor]:
         """The tensors that the optimizer holds in memory."""
         return self.states.tensors
+
+    # - One state at a time, wherever it rests
 
     def state_names(self, segment: Segment) -> list[str]:
         """The names that `read_state` knows for a segment: "master" and the optimizer's own."""
@@ -138,6 +140,10 @@ class Update:
     def write_state(self, segment: Segment, name: str, tensor: Tensor) -> None:
         """Set one state; this rank's 16-bit weights follow their master."""
         self.states.write(segment, name, tensor)
+
+    def forget_states(self) -> None:
+        """The optimizer is as new; the masters stay."""
+        self.states.forget(self._stage.segments)
 
     # - Agree
 
@@ -292,7 +298,7 @@ class Update:
             for start in starts
         ]
 
-    def _set_apart(self, unused: frozenset[int]) -> None:
+    def set_apart(self, unused: frozenset[int]) -> None:
         """Give unused parameters segments of their own, so that the others can be updated alone."""
         segments = []
         for segment in self._stage.segments:

@@ -38,6 +38,11 @@ class FlagOverrides:
     offload_params: Tier | None = None
     disk_path: str | None = None
     checkpoint_every_block: int | None = None
+    checkpoint_dir: str | None = None
+    checkpoint_every_steps: int | None = None
+    checkpoint_keep_last: int | None = None
+    checkpoint_asynchronous: bool | None = None
+    resume: str | None = None
     activations_to_host: bool | None = None
 
     @classmethod
@@ -60,6 +65,11 @@ OPTIONS = {
     "loss_scale": ("--loss-scale", "fp16.loss_scale"),
     "offload_optimizer": ("--offload optimizer to", f"{OFFLOAD_OPTIMIZER}.device"),
     "offload_params": ("--offload params to", f"{OFFLOAD_PARAM}.device"),
+    "checkpoint_dir": ("--checkpoint-dir", "checkpoint.dir"),
+    "checkpoint_every_steps": ("--checkpoint-every", "checkpoint.every_steps"),
+    "checkpoint_keep_last": ("--keep-last", "checkpoint.keep_last"),
+    "checkpoint_asynchronous": ("--checkpoint-async", "checkpoint.asynchronous"),
+    "resume": ("--resume", "checkpoint.resume"),
     "checkpoint_every_block": ("--checkpoint-activations", "activation_checkpointing.every_block"),
     "activations_to_host": (
         "--checkpoint-activations-to",

@@ -16,11 +16,12 @@ from engine.partition import Member
 from engine.precision import dtype_named, weight_dtype
 from engine.reduction import ReductionRule
 from engine.segments import Segment, master_slice
-from engine.storage import Places
+from engine.storage import Places, Shard
 from engine.tracing import PhaseClock
-from engine.weights import Weights
+from engine.weights import Weights, WholeWeights
 from probe.schema.vocabulary import MemoryCategory, Tier
 
+HOST = torch.device("cpu")
 BUCKETS_AT_LEAST = 8
 BUCKETS_OF_STAGE_2 = 24
 """It holds whole buckets only on their way: four or five, which must be few beside a slice."""
@@ -82,6 +83,40 @@ class Setting:
         )
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Frozen:
+    """Elements of a parameter that is not trained, where this rank holds them."""
+
+    member: Member
+    offset: int
+    """Where in the flattened parameter they begin."""
+    start: int
+    """Where in `weights` they begin."""
+    elements: int
+    weights: Tensor | Shard
+    """Flat: the very memory of the weights, or the slice that rests somewhere."""
+    on_every_rank: bool
+    """All ranks hold the whole of it."""
+
+    def read(self) -> Tensor:
+        """The values, not to be written to."""
+        here = slice(self.start, self.start + self.elements)
+        if isinstance(self.weights, Tensor):
+            return self.weights[here]
+        values = self.weights.open(HOST)[here].clone()
+        self.weights.close()
+        return values
+
+    def write(self, values: Tensor) -> None:
+        """Put these in their place."""
+        here = slice(self.start, self.start + self.elements)
+        if isinstance(self.weights, Tensor):
+            self.weights[here].copy_(values)
+            return
+        self.weights.open(HOST)[here].copy_(values)
+        self.weights.close(changed=True)
+
+
 class Stage(ABC):
     """Holds weights and gradients the way its stage does, and hands out what this rank updates."""
 
@@ -126,6 +161,10 @@ class Stage(ABC):
         """Every parameter with its whole value, valid until the next. All ranks ask."""
 
     @abstractmethod
+    def frozen(self) -> Iterator[Frozen]:
+        """What this rank holds of the parameters that are not trained."""
+
+    @abstractmethod
     def held(self) -> Mapping[MemoryCategory, Sequence[Tensor]]:
         """The tensors of the model states that this rank holds, for the ledger."""
 
@@ -144,3 +183,16 @@ class Stage(ABC):
         for at, bad in enumerate(self.bad):
             if bad.micro_batch is None:
                 self.bad[at] = replace(bad, micro_batch=micro_batch)
+
+
+def frozen_whole(weights: WholeWeights) -> Iterator[Frozen]:
+    """A bucket of parameters that are not trained and that every rank has."""
+    for slot in weights.layout.slots:
+        yield Frozen(
+            member=slot.member,
+            offset=0,
+            start=slot.start,
+            elements=slot.stop - slot.start,
+            weights=weights.flat,
+            on_every_rank=True,
+        )

@@ -19,7 +19,7 @@ from torch.nn import Module, Parameter
 from engine.facts import BadTensor
 from engine.partition import Layout, Member, lay_out, plan_buckets
 from engine.reduction import Reducer
-from engine.stages.base import Setting, Stage
+from engine.stages.base import Frozen, Setting, Stage, frozen_whole
 from engine.stages.gathering import Gatherer, Pass, Unit
 from engine.units import UnitPlan, plan_units
 from engine.weights import SlicedWeights, WholeWeights, masters_in_memory, publish_whole
@@ -124,6 +124,22 @@ class SlicedParameters(Stage):
             for part in unit.parts:
                 yield from part.pieces(part.full, self.masters_of(part) if masters else None)
             self._gatherer.release(unit)
+
+    def frozen(self) -> Iterator[Frozen]:
+        for weights in self._resident:
+            if not weights.trained:
+                yield from frozen_whole(weights)
+        for unit in self._units:
+            if unit.frozen is not None:
+                for span in unit.frozen.layout.spans(self._setting.collectives.rank):
+                    yield Frozen(
+                        member=span.member,
+                        offset=span.offset,
+                        start=span.start,
+                        elements=span.stop - span.start,
+                        weights=unit.frozen.shard,
+                        on_every_rank=False,
+                    )
 
     def held(self) -> Mapping[MemoryCategory, Sequence[Tensor]]:
         parts = [part for unit in self._units for part in unit.parts]

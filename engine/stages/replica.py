@@ -18,7 +18,7 @@ from engine.offenders import name_bad_tensors
 from engine.partition import Layout, Span, plan_buckets
 from engine.reduction import IN_FLIGHT
 from engine.segments import Segment
-from engine.stages.base import Setting, Stage
+from engine.stages.base import Frozen, Setting, Stage
 from engine.weights import common_values
 from probe.schema.vocabulary import MemoryCategory, Phase
 
@@ -97,6 +97,17 @@ class Replica(Stage):
             yield (
                 member.parameter,
                 self._masters.get(member.parameter, weights) if masters else weights,
+            )
+
+    def frozen(self) -> Iterator[Frozen]:
+        for member in self._setting.frozen:
+            yield Frozen(
+                member=member,
+                offset=0,
+                start=0,
+                elements=member.elements,
+                weights=member.parameter.detach().view(-1),
+                on_every_rank=True,
             )
 
     def held(self) -> Mapping[MemoryCategory, Sequence[Tensor]]:

@@ -16,7 +16,7 @@ from torch.nn import Parameter
 from engine.facts import BadTensor
 from engine.partition import plan_buckets
 from engine.reduction import Reducer
-from engine.stages.base import Setting, Stage
+from engine.stages.base import Frozen, Setting, Stage, frozen_whole
 from engine.weights import WholeWeights, masters_in_memory, publish_whole
 from probe.schema.vocabulary import MemoryCategory, Tier
 
@@ -88,6 +88,10 @@ class SlicedStates(Stage):
     def whole_weights(self, *, masters: bool) -> Iterator[tuple[Parameter, Tensor]]:
         for weights in (*self._weights, *self._frozen):
             yield from weights.pieces(weights.flat, self.masters_of(weights) if masters else None)
+
+    def frozen(self) -> Iterator[Frozen]:
+        for weights in self._frozen:
+            yield from frozen_whole(weights)
 
     def held(self) -> Mapping[MemoryCategory, Sequence[Tensor]]:
         return {

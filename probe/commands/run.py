@@ -16,6 +16,7 @@ from probe.launch.request import (
     command_of,
     default_processes,
 )
+from probe.launch.resuming import find_origin
 from probe.schema.documents import ProfileWindow
 from probe.schema.handover import NUMERICS_EVERY_STEPS, RunFlags
 from probe.schema.vocabulary import Precision, ProfileDetail, Tier
@@ -50,6 +51,25 @@ TIERS = {"cpu": Tier.HOST, "disk": Tier.DISK}
 @click.option("--offload-path", metavar="DIR", help="Folder for --offload-to disk.")
 @click.option("--accumulate", type=click.IntRange(min=1), metavar="K", help="Micro-batches a step.")
 @click.option("--clip", type=click.FloatRange(min=0), metavar="NORM", help="Gradient norm; 0: off.")
+@click.option(
+    "--checkpoint-every",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Save after every N steps, whatever the script saves.",
+)
+@click.option(
+    "--checkpoint-dir",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Where to. Default: checkpoints/ in the run directory.",
+)
+@click.option("--checkpoint-async", is_flag=True, help="While training goes on.")
+@click.option("--keep-last", type=click.IntRange(min=1), metavar="K", help="Remove older ones.")
+@click.option(
+    "--resume",
+    metavar="WHAT",
+    help='Go on from a checkpoint, a folder of them, a run, or the "latest" of all runs.',
+)
 @click.option(
     "--checkpoint-activations",
     type=EveryBlock(),
@@ -142,6 +162,11 @@ def command(
     offload_path: str | None,
     accumulate: int | None,
     clip: float | None,
+    checkpoint_every: int | None,
+    checkpoint_dir: Path | None,
+    checkpoint_async: bool,
+    keep_last: int | None,
+    resume: str | None,
     checkpoint_activations: int | None,
     checkpoint_activations_to: str | None,
     config: Path | None,
@@ -171,6 +196,7 @@ def command(
     \b
     Example: probe run train.py --stage 3 --bf16
              probe run --nproc 4 --config ds.json train.py --epochs 2
+             probe run train.py --stage 3 --checkpoint-every 50 --resume latest
     """
     if nnodes != "1" and not rdzv_endpoint:
         raise UsageError(
@@ -183,6 +209,7 @@ def command(
         "optimizer": (where, Tier.DEVICE),
         "params": (where, where),
     }[offload]
+    origin = None if resume is None else find_origin(resume, runs_dir)
     request = RunRequest(
         script=script,
         arguments=arguments,
@@ -200,6 +227,11 @@ def command(
             disk_path=offload_path,
             accumulation_steps=accumulate,
             clip_norm=clip,
+            checkpoint_dir=str(checkpoint_dir.resolve()) if checkpoint_dir else None,
+            checkpoint_every_steps=checkpoint_every,
+            checkpoint_keep_last=keep_last,
+            checkpoint_asynchronous=checkpoint_async or None,
+            resume=str(origin.checkpoint) if origin else None,
             checkpoint_every_block=checkpoint_activations,
             activations_to_host=None
             if checkpoint_activations_to is None
@@ -210,6 +242,7 @@ def command(
         notes=notes,
         runs_dir=runs_dir,
         record=not no_record,
+        parent=origin.run if origin else "",
         profile=None
         if profile_steps is None
         else ProfileWindow(

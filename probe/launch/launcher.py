@@ -111,6 +111,8 @@ def _first_manifest(request: RunRequest, invocation: list[str]) -> Manifest:
         tags=list(request.tags),
         notes=request.notes,
         command=masked_arguments(invocation),
+        parent=request.parent,
+        resumed_from=request.flags.resume or "",
         script=str(request.script),
         script_sha256=script_hash(request.script),
         world_size=request.processes * (int(nodes) if nodes.isdigit() else 1),

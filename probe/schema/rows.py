@@ -271,6 +271,9 @@ class EventRow(Row, frozen=True, kw_only=True):
     name: Annotated[str, text("Name of the region, the checkpoint, the exception")] = ""
     message: Annotated[str, text("One sentence for people")] = ""
     duration_ns: Annotated[Int | None, nanoseconds("How long it took")] = None
+    blocking_ns: Annotated[Int | None, nanoseconds("How long the training stood still for it")] = (
+        None
+    )
     size_bytes: Annotated[Int | None, byte_count("How large it was")] = None
 
 

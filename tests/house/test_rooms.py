@@ -78,6 +78,7 @@ HEAVY: dict[str, set[str]] = {
         "probe.merge",
         "probe.telling",
         "probe.commands",
+        "engine",
     },
     "torch": {"engine"},
     "psutil": {"engine", "probe.launch"},
