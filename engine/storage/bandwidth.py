@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from time import monotonic_ns
 
+import torch
+
 from engine.storage.buffers import PAGE_BYTES, HostBuffers
 from engine.storage.disk_file import DiskFile
 from probe.schema.vocabulary import Direction
@@ -25,7 +27,8 @@ def measure(file: DiskFile) -> tuple[Speed, Speed]:
     payload_bytes = MEASURED_BYTES - PAGE_BYTES
     offsets = [file.room(MEASURED_BYTES) for _ in range(ROUNDS)]
     buffer = HostBuffers(1).take_beyond(MEASURED_BYTES)
-    buffer.tensor.random_()
+    # A generator of its own: measuring must not move the training's random numbers.
+    buffer.tensor.random_(generator=torch.Generator().manual_seed(0))
     # The first write to new blocks also pays for the file system's books.
     file.write(buffer, payload_bytes, offset=offsets[0], number=0, version=0)
     speeds = []
