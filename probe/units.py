@@ -73,6 +73,15 @@ def format_number(value: float | None) -> str:
     return short if len(short) <= 8 else f"{value:.1e}"
 
 
+def format_scale(scale: float | None) -> str:
+    """A loss scale: 2^16 where it is a power of two beyond what one knows by heart, else plain."""
+    if scale is not None and scale == _whole(scale) and scale > 1024:
+        power = _power_of_two(int(scale))
+        if power is not None:
+            return f"2^{power}"
+    return format_number(scale)
+
+
 def format_percent(fraction: float | None) -> str:
     """A share of one: 98.7 %; what is there and too small to see is "<0.1 %"."""
     if fraction is None:

@@ -10,7 +10,7 @@ from probe.analyse.steps.headline import Headline, Peak
 from probe.read.problem import Problem
 from probe.read.run import Run
 from probe.schema.documents import Manifest, RunConfig
-from probe.schema.vocabulary import Tier
+from probe.schema.vocabulary import Precision, Tier
 from probe.text.aligned import align, with_heading
 from probe.text.facts_grid import LONGEST_TEXT, NAMES, facts_grid
 from probe.text.marks import STATUS_STYLE
@@ -138,7 +138,9 @@ def figures(manifest: Manifest, headline: Headline) -> Iterator[tuple[str, str]]
     if headline.last_loss is not None:
         step = format_exact(headline.last_loss_step)
         yield "last loss", f"{format_number(headline.last_loss)} in step {step}"
-    if headline.loss_scale is not None:
+    unscaled = (Precision.FP32, Precision.BF16, Precision.AMP_BF16)
+    scaled = manifest.config.precision not in unscaled
+    if headline.loss_scale is not None and (scaled or headline.loss_scale != 1):
         yield "loss scale", format_number(headline.loss_scale)
     yield "device peak", _peak(headline.peak_device)
     yield "host peak", _peak(headline.peak_rss)

@@ -213,3 +213,20 @@ def test_a_moment_is_written_in_local_time(monkeypatch: pytest.MonkeyPatch) -> N
     finally:
         monkeypatch.undo()
         time.tzset()
+
+
+@pytest.mark.parametrize(
+    ("scale", "text"),
+    [
+        (1.0, "1"),
+        (1024.0, "1,024"),
+        (2048.0, "2^11"),
+        (65536.0, "2^16"),
+        (65537.0, "65,537"),
+        (0.5, "0.5"),
+        (math.inf, "inf"),
+        (None, "–"),
+    ],
+)
+def test_loss_scales(scale: float | None, text: str) -> None:
+    assert units.format_scale(scale) == text
