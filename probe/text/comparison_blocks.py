@@ -250,6 +250,7 @@ def gate_block(report: GateReport, *, several: bool) -> Block:
 
 
 def format_found(item: GateOutcome) -> str:
+    """What the threshold was held against, with its interval where it has one."""
     if item.found is None:
         return item.reason
     if item.low is not None and item.high is not None:
