@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from probe.schema.documents import Header, Heartbeat, Manifest
+from probe.schema.documents import Hang, Header, Heartbeat, Manifest
 from probe.schema.vocabulary import RankState, RunStatus
 
 PATIENCE_S = 30.0
@@ -74,7 +74,17 @@ def conclude_status(
     alive = {rank: item for rank, item in beats.items() if _state(item) is RankState.ALIVE}
     if not alive:
         return Verdict(status=RunStatus.FINISHED, why="Every rank ended on purpose.")
-    return _of_the_living(alive, now_s, host)
+    hang = None if manifest is None else _hang_that_lasts(manifest, alive)
+    return _of_the_living(alive, now_s, host, hang)
+
+
+def _hang_that_lasts(manifest: Manifest, alive: Mapping[int, RankEvidence]) -> Hang | None:
+    """The hang that the launcher saw last, if no rank has moved since."""
+    if not manifest.hangs:
+        return None
+    hang = manifest.hangs[-1]
+    beats_ns = [item.heartbeat.time_ns for item in alive.values() if item.heartbeat]
+    return hang if max(beats_ns, default=0) < hang.time_ns else None
 
 
 def _state(evidence: RankEvidence) -> RankState | None:
@@ -91,12 +101,15 @@ def _ended_badly(manifest: Manifest, failed: Mapping[str, int]) -> Verdict:
     if manifest.status is RunStatus.INTERRUPTED:
         return Verdict(status=RunStatus.INTERRUPTED, why="Someone interrupted it.")
     killed = all(code < 0 for code in failed.values())
-    return Verdict(
-        status=RunStatus.KILLED if killed else RunStatus.FAILED, why=f"Rank {rank} {how}."
-    )
+    why = f"Rank {rank} {how}."
+    if manifest.hangs:
+        why += f" Before, it hung: {manifest.hangs[-1].message}."
+    return Verdict(status=RunStatus.KILLED if killed else RunStatus.FAILED, why=why)
 
 
-def _of_the_living(alive: Mapping[int, RankEvidence], now_s: float, host: str) -> Verdict:
+def _of_the_living(
+    alive: Mapping[int, RankEvidence], now_s: float, host: str, hang: Hang | None
+) -> Verdict:
     """Running, killed or stalled: for ranks whose last word was that they are alive."""
     silences_s = {
         rank: now_s - item.touched_s for rank, item in alive.items() if item.touched_s is not None
@@ -109,6 +122,8 @@ def _of_the_living(alive: Mapping[int, RankEvidence], now_s: float, host: str) -
                 status=RunStatus.KILLED,
                 why=f"The process of rank {rank} is gone and did not say goodbye.",
             )
+    if hang is not None:
+        return Verdict(status=RunStatus.STALLED, why=f"It hangs: {hang.message}.")
     slowest = max(silences_s, key=lambda rank: silences_s[rank])
     heartbeat = alive[slowest].heartbeat
     step_s = (heartbeat.step_wall_ns or 0) / 1e9 if heartbeat else 0.0

@@ -81,6 +81,8 @@ def identity(run: Run, manifest: Manifest, now_ns: int) -> Iterator[tuple[str, s
     yield "versions", _some(versions)
     yield "tags", _some(manifest.tags)
     yield "notes", manifest.notes
+    for hang in manifest.hangs[-MOST_ITEMS:]:
+        yield "hang", hang.message
     for sentence in manifest.lost[:MOST_ITEMS]:
         yield "lost", sentence
 
