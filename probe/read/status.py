@@ -62,7 +62,9 @@ def conclude_status(
         if failed := {rank: code for rank, code in manifest.exit_codes.items() if code != 0}:
             return _ended_badly(manifest, failed)
         if manifest.status is not RunStatus.RUNNING:
-            return Verdict(status=manifest.status, why=_WHY.get(manifest.status, ""))
+            why = _WHY.get(manifest.status, "")
+            well = manifest.status is RunStatus.FINISHED
+            return Verdict(status=manifest.status, why=why if well else _with_hang(why, manifest))
     beats = {rank: item for rank, item in ranks.items() if item.heartbeat is not None}
     if not beats:
         if manifest is None:
@@ -101,10 +103,14 @@ def _ended_badly(manifest: Manifest, failed: Mapping[str, int]) -> Verdict:
     if manifest.status is RunStatus.INTERRUPTED:
         return Verdict(status=RunStatus.INTERRUPTED, why="Someone interrupted it.")
     killed = all(code < 0 for code in failed.values())
-    why = f"Rank {rank} {how}."
-    if manifest.hangs:
-        why += f" Before, it hung: {manifest.hangs[-1].message}."
-    return Verdict(status=RunStatus.KILLED if killed else RunStatus.FAILED, why=why)
+    return Verdict(
+        status=RunStatus.KILLED if killed else RunStatus.FAILED,
+        why=_with_hang(f"Rank {rank} {how}.", manifest),
+    )
+
+
+def _with_hang(why: str, manifest: Manifest) -> str:
+    return f"{why} Before, it hung: {manifest.hangs[-1].message}." if manifest.hangs else why
 
 
 def _of_the_living(
