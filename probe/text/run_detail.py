@@ -13,6 +13,7 @@ from probe.schema.documents import Manifest, RunConfig
 from probe.schema.vocabulary import Precision, Tier
 from probe.text.aligned import align, with_heading
 from probe.text.facts_grid import LONGEST_TEXT, NAMES, facts_grid
+from probe.text.gaps import gap_sentences
 from probe.text.marks import STATUS_STYLE
 from probe.text.printable import printable
 from probe.text.problem_list import describe_problems
@@ -52,11 +53,18 @@ def run_detail(
         Text(),
         *analysis,
         *_tables(table_rows),
+        *(Text(said, style="yellow", overflow="fold") for said in _gaps(run, headline, table_rows)),
     ]
     if problems:
         remark = f"{describe_problems(problems)}; `probe doctor` shows what and where."
         parts += [Text(), Text(remark, style="yellow")]
     return Group(*parts)
+
+
+def _gaps(run: Run, headline: Headline, table_rows: Mapping[str, int]) -> list[str]:
+    """Told apart from the tables by an empty line."""
+    said = gap_sentences(run, headline, dict(table_rows))
+    return ["", *said] if said else []
 
 
 def identity(run: Run, manifest: Manifest, now_ns: int) -> Iterator[tuple[str, str]]:
