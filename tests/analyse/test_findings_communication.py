@@ -91,7 +91,7 @@ def test_straggler_that_computes_longer():
     slow = on_rank(2, forward_ns=45 * MS, reduce_wait_ns=0)
     finding = only("straggler", steps=slow, more=calls)
     assert finding.title == "Rank 2 holds the others up (slow compute)."
-    assert named(finding)["waits least for others"] == "rank 2, in 60 collectives"
+    assert named(finding)["who waits least"] == "rank 2, in 60 collectives"
     assert finding.gain.share == pytest.approx(0.15)
 
 

@@ -31,7 +31,7 @@ def find(facts: RunFacts) -> Finding | None:
         evidence=(
             Evidence(name="initial scale", value=format_scale(first)),
             Evidence(name="settled at", value=format_scale(scale.settled_scale)),
-            Evidence(name="overflows before", value=format_count(skips.startup_overflows)),
+            Evidence(name="overflows until then", value=format_count(skips.startup_overflows)),
             Evidence(name="time lost", value=format_duration(skips.startup_lost_ns)),
         ),
         changes=(

@@ -36,7 +36,9 @@ def find(facts: RunFacts) -> Finding | None:
         evidence=tuple(evidence),
         changes=(
             Change(setting="--bf16", why="It has the range of fp32 and needs no loss scale."),
-            Change(setting="--lr", why="A diverging run overflows at any scale; try a third."),
+            Change(
+                setting="--lr", why="A diverging run overflows at any scale: try a third of it."
+            ),
         ),
         gain=Gain(
             kind=GainKind.TIME,
