@@ -33,13 +33,17 @@ def attach(engine: Engine, members: list[Member]) -> None:
     session.header = _described(session.header, engine, members)
     session.writer.describe(session.header)
     on_gloo = engine.device.type == "cpu"
+    numerics = _numerics(session.handover.numerics_every, engine, members)
+    if numerics is not None:
+        engine.watch_updates(numerics)
     recorder = Recorder(
         session,
         session.writer,
         engine,
         backend_op=lambda op: _REPLACED_ON_GLOO.get(op, op) if on_gloo else op,
         profiler=_profiler(session, engine),
-        numerics=_numerics(session.handover.numerics_every, engine, members),
+        numerics=numerics,
+        micro_batch_samples=engine.config.batch.micro,
     )
     engine.observer = recorder
     engine.note_micro_batches()

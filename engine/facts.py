@@ -71,18 +71,21 @@ class StepFacts:
     applied: bool
     skip_reason: SkipReason | None
     loss: float | None
-    gradient_norm: float
-    """The global norm after unscaling, before clipping; inf or NaN on a skipped step."""
+    gradient_norm: float | None
+    """The global norm after unscaling, before clipping; inf or NaN on a skipped step.
+    None where nobody computed it."""
     clip_coefficient: float | None
     """What clipping multiplied the gradients by; None without clipping or on a skipped step."""
     loss_scale_used: float
     loss_scale_next: float
-    hysteresis_left: int
+    hysteresis_left: int | None
     learning_rates: tuple[float, ...]
     micro_batches: int
     began_ns: int
     wall_ns: int
     phase_ns: Mapping[Phase, int]
+    recompute_ns: int
+    """Part of backward in which blocks were computed again."""
 
 
 class Observer(Protocol):

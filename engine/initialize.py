@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+import torch
 from torch.nn import Module, Parameter
 from torch.optim import Optimizer
 from torch.utils.data import DataLoader, Dataset
@@ -18,10 +19,12 @@ from engine.config.policies import Config
 from engine.engine import Engine
 from engine.facts import Silence
 from engine.host_memory import keep_freed_memory
+from engine.kept import KeptActivations
 from engine.loss_scale import LossScaler
 from engine.optimizers import build_optimizer
 from engine.partition import Member
 from engine.precision import cast_buffers
+from engine.recomputation import Recomputation
 from engine.recording import current
 from engine.schedules import build_schedule
 from engine.sharded_init import collectives_of, leave_meta_device, whole_shape
@@ -88,6 +91,12 @@ def initialize(
     cast_buffers(model, chosen.precision.precision, meeting.device)
     for name, buffer in model.named_buffers():
         collectives.broadcast(buffer, block=f"buffer {name}")
+    kept = KeptActivations(model)
+    recomputation = Recomputation(
+        model, chosen.activations, clock=clock, kept=kept, device=meeting.device
+    )
+    if chosen.activations.offload_to_host and recomputation.blocks:
+        _say_where_activations_rest(meeting.device, collectives.rank)
     stage = build_stage(
         Setting(
             module=model,
@@ -96,6 +105,7 @@ def initialize(
             collectives=collectives,
             clock=clock,
             device=meeting.device,
+            kept=kept,
         )
     )
     update = schedule = None
@@ -114,6 +124,8 @@ def initialize(
         config=chosen,
         members=members,
         stage=stage,
+        kept=kept,
+        recomputation=recomputation,
         update=update,
         scaler=LossScaler.of(chosen.precision),
         schedule=schedule,
@@ -198,6 +210,15 @@ def _choose(
         for sentence in loaded.overrides:
             print(f"probe: {sentence}", file=sys.stderr)
     return loaded.config
+
+
+def _say_where_activations_rest(device: torch.device, rank: int) -> None:
+    if device.type == "cpu" and rank == 0:
+        print(
+            "probe: activations rest in host memory, which is the device's own memory here:"
+            " the path is the same, and nothing is saved",
+            file=sys.stderr,
+        )
 
 
 def _source(args: Any, config: Source | None, config_params: Source | None) -> Source:

@@ -8,15 +8,22 @@ a step costs is part of the next step's `other`.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from time import monotonic_ns
+from typing import Protocol
+
+from torch.nn import Module
 
 from engine.activations import ActivationWatch
 from engine.blame import bad_weights, overflow_rows
-from engine.engine import Engine
+from engine.collectives import Collectives
 from engine.facts import CollectiveFacts, OverflowFacts, StepFacts
 from engine.intake import Intake
+from engine.kept import KeptActivations
+from engine.memory import Ledger
 from engine.numerics import Numerics
 from engine.recording import Session, Stand
 from engine.resident import resident
+from engine.segments import Segment
+from engine.tracing import PhaseClock
 from engine.window import Profiler
 from probe.record.rank import RankWriter
 from probe.schema.documents import LastCollective
@@ -45,6 +52,41 @@ class _Sum:
     intervals: list[tuple[int, int]] = field(default_factory=list)
 
 
+class Recorded(Protocol):
+    """What the recorder asks of whoever trains: the engine, or a loop that is watched."""
+
+    @property
+    def module(self) -> Module:
+        """The model."""
+
+    @property
+    def global_rank(self) -> int:
+        """Which rank this is."""
+
+    @property
+    def world_size(self) -> int:
+        """How many there are."""
+
+    @property
+    def clock(self) -> PhaseClock:
+        """Where the time of the step under way is written."""
+
+    @property
+    def segments(self) -> Sequence[Segment]:
+        """What this rank updates, where that is kept in segments."""
+
+    @property
+    def collectives(self) -> Collectives | None:
+        """The door to the other ranks; None for a loop that has its own."""
+
+    @property
+    def kept(self) -> KeptActivations:
+        """What forward keeps for backward, in bytes."""
+
+    def ledger(self) -> Ledger:
+        """The bytes of model states."""
+
+
 class Recorder:
     """Listens to one engine and writes what it says."""
 
@@ -52,11 +94,12 @@ class Recorder:
         self,
         session: Session,
         writer: RankWriter,
-        engine: Engine,
+        engine: Recorded,
         *,
         backend_op: Callable[[CollectiveOp], CollectiveOp],
         profiler: Profiler | None,
         numerics: Numerics | None,
+        micro_batch_samples: int | None = None,
     ) -> None:
         self._session = session
         self._writer = writer
@@ -66,8 +109,7 @@ class Recorder:
         self._backend_op = backend_op
         self._profiler = profiler
         self._numerics = numerics
-        if numerics is not None:
-            engine.watch_updates(numerics)
+        self._micro_batch_samples = micro_batch_samples
         if profiler is not None:
             session.before_end.append(self._end_window)
         self._intake = Intake(engine.module)
@@ -87,6 +129,8 @@ class Recorder:
             self._numerics.step_began(step)
         if self._profiler is not None:
             self._profiler.step_began(step)
+        if _takes_ledger(step):
+            self._engine.kept.arm()
 
     def collective_done(self, facts: CollectiveFacts) -> None:
         """Keep one collective; they are added up at the end of the step, in one go.
@@ -109,7 +153,8 @@ class Recorder:
 
     def gradients_ready(self) -> None:
         """Take the ledger now that most is held; in most steps it is that of a step before."""
-        if self._step < FIRST_STEPS or self._step % LEDGER_EVERY_STEPS == 0:
+        if _takes_ledger(self._step):
+            self._engine.kept.disarm()
             self._held = self._ledger()
 
     def step_ended(self, facts: StepFacts) -> None:
@@ -137,8 +182,8 @@ class Recorder:
     def stand(self) -> Stand:
         """Where the engine is now; asked by another thread, so it reads and changes nothing."""
         collectives, clock = self._engine.collectives, self._engine.clock
-        waited_for = collectives.waited_for
-        latest = waited_for or collectives.launched
+        waited_for = None if collectives is None else collectives.waited_for
+        latest = waited_for or (None if collectives is None else collectives.launched)
         return Stand(
             mark=(clock.mark_ns, 0 if latest is None else latest.sequence),
             step=self._step,
@@ -163,8 +208,8 @@ class Recorder:
     def _step_row(self, facts: StepFacts) -> StepRow:
         spent = facts.phase_ns
         samples, tokens = self._intake.take()
-        if samples is None and self._engine.config.batch.micro is not None:
-            samples = self._engine.config.batch.micro * facts.micro_batches
+        if samples is None and self._micro_batch_samples is not None:
+            samples = self._micro_batch_samples * facts.micro_batches
         return StepRow(
             step=facts.step,
             begin_ns=facts.began_ns,
@@ -178,6 +223,7 @@ class Recorder:
             offload_wait_ns=spent[Phase.OFFLOAD_WAIT],
             checkpoint_ns=spent[Phase.CHECKPOINT],
             other_ns=spent[Phase.OTHER],
+            recompute_ns=facts.recompute_ns,
             micro_batches=facts.micro_batches,
             samples=samples,
             tokens=tokens if self._session.tokens is None else self._session.tokens,
@@ -249,7 +295,14 @@ class Recorder:
     def _ledger(self) -> dict[str, int]:
         """The ledger as columns of the memory table."""
         held = self._engine.ledger().held_bytes
-        return {f"device_{category}_bytes": held.get(category, 0) for category in MemoryCategory}
+        return {
+            **{f"device_{category}_bytes": held.get(category, 0) for category in MemoryCategory},
+            "host_activations_bytes": self._engine.kept.host_bytes,
+        }
+
+
+def _takes_ledger(step: int) -> bool:
+    return step < FIRST_STEPS or step % LEDGER_EVERY_STEPS == 0
 
 
 def _sums_of(

@@ -7,7 +7,6 @@ that a hang does not look alive, and says where the engine stands.
 """
 
 import os
-import socket
 import threading
 import time
 import traceback
@@ -17,18 +16,18 @@ from pathlib import Path
 
 from engine.resident import resident
 from engine.tracing import PhaseClock
+from probe.record.host import host_name
 from probe.record.rank import RankWriter
 from probe.schema.documents import Clock, Header, LastCollective
 from probe.schema.handover import Handover
 from probe.schema.rows import EventRow, MetricRow
-from probe.schema.vocabulary import EventKind, Phase, RankState
+from probe.schema.vocabulary import RSS_METRIC, EventKind, Phase, RankState
 
 PULSE_S = 0.5
 AHEAD_S = 3 * PULSE_S
 """So much before the launcher speaks, and may end the ranks, a rank has left its own word."""
 SAMPLES_A_DOUBLING = 100
 """Without an engine memory is sampled ever more rarely: about so often until its age doubles."""
-RSS_METRIC = "rss_bytes"
 _LONGEST_MESSAGE = 2000
 
 
@@ -52,7 +51,7 @@ class Session:
         self.header = Header(
             rank=int(os.environ.get("RANK", "0")),
             local_rank=int(os.environ.get("LOCAL_RANK", "0")),
-            host=socket.gethostname(),
+            host=host_name(),
             pid=os.getpid(),
             clock=Clock(wall_ns=time.time_ns(), monotonic_ns=time.monotonic_ns()),
         )
@@ -106,6 +105,9 @@ class Session:
                 size_bytes=resident().peak_bytes,
             )
         )
+        if self._where is not None and (stand := self._where()).step:
+            # No step is under way any more: the last that ended is what a list of runs counts.
+            self.writer.beat(step=stand.step - 1, step_wall_ns=stand.step_wall_ns)
         self._end(RankState.CLOSED)
 
     def _prepare_end(self) -> None:

@@ -51,6 +51,11 @@ class PhaseClock:
         self._spent_ns[after] += claimed_ns
         self._last_closed = None
 
+    def spent_ns(self, phase: Phase) -> int:
+        """Time of one phase in the step under way, up to now."""
+        self._settle()
+        return self._spent_ns[phase]
+
     def turn_over(self) -> tuple[int, int, dict[Phase, int]]:
         """Begin, wall time and its phases since the last call; a new step begins."""
         self._settle()

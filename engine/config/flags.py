@@ -38,6 +38,7 @@ class FlagOverrides:
     offload_params: Tier | None = None
     disk_path: str | None = None
     checkpoint_every_block: int | None = None
+    activations_to_host: bool | None = None
 
     @classmethod
     def from_mapping(cls, given: Mapping[str, Any]) -> "FlagOverrides":
@@ -59,7 +60,11 @@ OPTIONS = {
     "loss_scale": ("--loss-scale", "fp16.loss_scale"),
     "offload_optimizer": ("--offload optimizer to", f"{OFFLOAD_OPTIMIZER}.device"),
     "offload_params": ("--offload params to", f"{OFFLOAD_PARAM}.device"),
-    "checkpoint_every_block": ("--checkpoint-blocks", "activation_checkpointing.every_block"),
+    "checkpoint_every_block": ("--checkpoint-activations", "activation_checkpointing.every_block"),
+    "activations_to_host": (
+        "--checkpoint-activations-to",
+        "activation_checkpointing.cpu_checkpointing",
+    ),
 }
 """The flags that set one key of the table: how they are typed, and that key."""
 
@@ -86,7 +91,7 @@ def apply_flags(reading: Reading, flags: FlagOverrides) -> None:
     reading.faults += faults
     for name, (option, path) in OPTIONS.items():
         if name in values:
-            _set(reading, f"{option} {written(values[name])}", path, values[name])
+            _set(reading, f"{option} {_spelled(name, values[name])}", path, values[name])
     if "precision" in values:
         _set_precision(reading, values["precision"])
     if "disk_path" in values:
@@ -132,6 +137,12 @@ def _key(name: str) -> Key:
     option, path = OPTIONS[name]
     key = KEYS[path]
     return Key(path=option, kind=key.kind, least=key.least, most=key.most, lands="")
+
+
+def _spelled(name: str, value: Any) -> str:
+    if name == "activations_to_host":
+        return "cpu" if value else "device"
+    return written(value)
 
 
 def _set(reading: Reading, flag: str, path: str, value: Any) -> None:

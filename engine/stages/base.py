@@ -11,6 +11,7 @@ from torch.nn import Module, Parameter
 from engine.collectives import Collectives
 from engine.config.policies import Config
 from engine.facts import BadTensor
+from engine.kept import KeptActivations
 from engine.partition import Member
 from engine.precision import dtype_named, weight_dtype
 from engine.reduction import ReductionRule
@@ -19,6 +20,8 @@ from engine.tracing import PhaseClock
 from probe.schema.vocabulary import MemoryCategory
 
 BUCKETS_AT_LEAST = 8
+BUCKETS_OF_STAGE_2 = 24
+"""It holds whole buckets only on their way: four or five, which must be few beside a slice."""
 SMALLEST_BUCKET_ELEMENTS = 500_000
 
 
@@ -32,6 +35,7 @@ class Setting:
     collectives: Collectives
     clock: PhaseClock
     device: torch.device
+    kept: KeptActivations
 
     @property
     def trained(self) -> list[Member]:
@@ -55,7 +59,8 @@ class Setting:
         DeepSpeed's default of half a billion elements would put most models in one bucket: nothing
         could leave before backward ends, and stage 2 would hold what stage 1 holds.
         """
-        fair = -(-sum(member.elements for member in self.trained) // BUCKETS_AT_LEAST)
+        least = BUCKETS_OF_STAGE_2 if self.config.zero.stage == 2 else BUCKETS_AT_LEAST
+        fair = -(-sum(member.elements for member in self.trained) // least)
         return min(self.config.zero.reduce_bucket_elements, max(fair, SMALLEST_BUCKET_ELEMENTS))
 
     def reduction_rule(self, *, keep_local: bool) -> ReductionRule:

@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 
 from engine.collectives import Pending
+from engine.kept import KeptActivations
 from engine.tracing import PhaseClock
 from engine.weights import SlicedWeights
 from probe.schema.vocabulary import Phase
@@ -57,9 +58,15 @@ class Gatherer:
     """Keeps the units that are needed now, and at most one more."""
 
     def __init__(
-        self, *, clock: PhaseClock, prefetch_elements: int, max_live_elements: int
+        self,
+        *,
+        clock: PhaseClock,
+        kept: KeptActivations,
+        prefetch_elements: int,
+        max_live_elements: int,
     ) -> None:
         self._clock = clock
+        self._kept = kept
         self._prefetches = prefetch_elements > 0
         self._max_live_elements = max_live_elements
         self._live: dict[Unit, None] = {}
@@ -123,7 +130,10 @@ class Gatherer:
 
         def pack(tensor: Tensor) -> Any:
             unit = self._unit_at.get(tensor.untyped_storage().data_ptr())
-            return tensor if unit is None else (unit, tensor)
+            if unit is None:
+                self._kept.note(tensor)
+                return tensor
+            return unit, tensor
 
         def unpack(packed: Any) -> Tensor:
             if isinstance(packed, Tensor):

@@ -40,6 +40,7 @@ class SlicedParameters(Stage):
         policy, clock = setting.config.zero, setting.clock
         self._gatherer = Gatherer(
             clock=clock,
+            kept=setting.kept,
             prefetch_elements=policy.prefetch_elements,
             max_live_elements=policy.max_live_elements,
         )
@@ -271,7 +272,8 @@ class SlicedParameters(Stage):
     def _touched(self, parameter: Any) -> None:
         unit = self._unit_of.get(parameter)
         running = self._watching is not None or self._in_backward
-        if unit is not None and not unit.live and running:
+        # One that was fetched early may still be on its way.
+        if unit is not None and running and (not unit.live or unit.on_its_way):
             self._gatherer.need(unit, self._direction)
 
 

@@ -2,13 +2,12 @@
 
 import shlex
 import shutil
-import sys
 from pathlib import Path
 
 import click
 
 from probe.commands.choosing import DEFAULT_RUNS_DIR, RUNS_DIR_VARIABLE
-from probe.commands.spelled import Listed, StepRange
+from probe.commands.spelled import EveryBlock, Listed, StepRange
 from probe.errors import UsageError
 from probe.launch.request import (
     HANG_TIMEOUT_S,
@@ -51,6 +50,17 @@ TIERS = {"cpu": Tier.HOST, "disk": Tier.DISK}
 @click.option("--offload-path", metavar="DIR", help="Folder for --offload-to disk.")
 @click.option("--accumulate", type=click.IntRange(min=1), metavar="K", help="Micro-batches a step.")
 @click.option("--clip", type=click.FloatRange(min=0), metavar="NORM", help="Gradient norm; 0: off.")
+@click.option(
+    "--checkpoint-activations",
+    type=EveryBlock(),
+    metavar="all|K|off",
+    help="Compute all blocks, or every K-th, again in backward.",
+)
+@click.option(
+    "--checkpoint-activations-to",
+    type=click.Choice(["device", "cpu"]),
+    help="Where what enters those blocks waits for backward.",
+)
 @click.option(
     "--config",
     type=click.Path(path_type=Path),
@@ -132,6 +142,8 @@ def command(
     offload_path: str | None,
     accumulate: int | None,
     clip: float | None,
+    checkpoint_activations: int | None,
+    checkpoint_activations_to: str | None,
     config: Path | None,
     nproc: int | None,
     nnodes: str,
@@ -188,6 +200,10 @@ def command(
             disk_path=offload_path,
             accumulation_steps=accumulate,
             clip_norm=clip,
+            checkpoint_every_block=checkpoint_activations,
+            activations_to_host=None
+            if checkpoint_activations_to is None
+            else checkpoint_activations_to == "cpu",
         ),
         name=name,
         tags=tags,
@@ -235,33 +251,12 @@ def _with(window: ProfileWindow) -> str:
 
 def _launch(request: RunRequest) -> int:
     """Start, keep the live line, and end with a summary."""
-    from probe.launch.launcher import launch
-    from probe.launch.progress import Progress
-    from probe.text.live_line import LiveLine, progress_line
+    from probe.commands.following import launch_with_line
+    from probe.text.live_line import LiveLine
 
     line = LiveLine(columns=shutil.get_terminal_size().columns)
-
-    def show(progress: Progress) -> None:
-        line.show(
-            progress_line(
-                steps=progress.steps,
-                expected_steps=progress.expected_steps,
-                step_ns=progress.step_ns,
-                loss=progress.loss,
-                loss_scale=progress.loss_scale,
-                skipped=progress.skipped,
-                peak_bytes=progress.peak_bytes,
-                remaining_ns=progress.remaining_ns,
-            )
-        )
-
     try:
-        finished = launch(
-            request,
-            invocation=["probe", *sys.argv[1:]],
-            on_output=line.pass_on,
-            on_progress=show,
-        )
+        finished = launch_with_line(request, line, on_output=line.pass_on)
     finally:
         line.end()
     if finished.run_dir is not None:
@@ -272,8 +267,7 @@ def _launch(request: RunRequest) -> int:
 def _print_end(run_dir: Path, first_failed: int | None) -> None:
     """The summary of a run, on stderr: what stands on stdout is the script's."""
     from probe.read.run import load_run
-    from probe.schema.tables import EVENTS
-    from probe.schema.vocabulary import EventKind
+    from probe.telling.ending import cause_of, recording_stopped
     from probe.telling.run import tell
     from probe.text.run_end import run_end
     from probe.text.terminal import make_console, print_plainly
@@ -283,16 +277,12 @@ def _print_end(run_dir: Path, first_failed: int | None) -> None:
         console.print(f"{run_dir} was removed meanwhile; nothing of the run is left.")
         return
     run = load_run(run_dir)
-    events = run.table(EVENTS, columns=["rank", "kind", "step", "message"]).table.to_pylist()
-    causes = [row for row in events if row["kind"] == EventKind.EXCEPTION]
-    first = [row for row in causes if row["rank"] == first_failed] or causes
-    stopped = [row for row in events if row["kind"] == EventKind.RECORDING_STOPPED]
     told = tell(run)
     view = run_end(
         run,
         told.headline,
         findings=told.findings,
-        cause=first[0]["message"] if first else None,
-        recording_stopped=stopped[0]["message"] if stopped else None,
+        cause=cause_of(run, first_failed),
+        recording_stopped=recording_stopped(run),
     )
     print_plainly(console, view)

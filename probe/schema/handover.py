@@ -26,6 +26,9 @@ class RunFlags(Document, frozen=True, kw_only=True):
     disk_path: str | None = None
     accumulation_steps: Int | None = None
     clip_norm: float | None = None
+    checkpoint_every_block: Int | None = None
+    """0: no activations are computed again; k: those of every k-th block."""
+    activations_to_host: bool | None = None
 
     def given(self) -> dict[str, Any]:
         """Those that were given, by name, as plain values."""

@@ -3,6 +3,7 @@
 from rich.text import Text
 
 from probe.analyse.precision.loss_scale import ScaleHistory
+from probe.analyse.precision.overflows import Origin
 from probe.analyse.precision.skips import Skips
 from probe.analyse.run_facts import RunFacts
 from probe.text.facts_grid import NAMES
@@ -28,9 +29,7 @@ def precision_facts(facts: RunFacts) -> list[tuple[str, str]]:
     if facts.skips.overflows or facts.skips.without_gradient:
         lines.append(("skips", _skips(facts.skips)))
     if facts.origins:
-        first = facts.origins[0]
-        name = printable(first.name, limit=60)
-        lines.append(("began in", f"{name} ({format_percent(first.share)} of the overflows)"))
+        lines.append(("began in", _origin(facts.origins[0])))
     if facts.gradients is not None:
         fit = facts.gradients.together
         room = "" if fit.headroom_powers is None else f", {fit.headroom_powers:.1f} powers of room"
@@ -44,6 +43,17 @@ def precision_facts(facts: RunFacts) -> list[tuple[str, str]]:
     if facts.clipping is not None and facts.clipping.clipped:
         lines.append(("clipped", f"{format_percent(facts.clipping.share)} of the steps"))
     return lines
+
+
+def _origin(origin: Origin) -> str:
+    """The tensor, how often it was the first, and where."""
+    ranks = ", ".join(map(str, origin.ranks))
+    places = [f"rank{'s' if len(origin.ranks) > 1 else ''} {ranks}"]
+    if origin.micro_batches:
+        numbers = ", ".join(map(str, origin.micro_batches))
+        places.append(f"micro-batch{'es' if len(origin.micro_batches) > 1 else ''} {numbers}")
+    share = format_percent(origin.share)
+    return f"{printable(origin.name, limit=60)} on {', '.join(places)} ({share} of the overflows)"
 
 
 def _scale(scale: ScaleHistory) -> str:

@@ -18,7 +18,7 @@ from probe.analyse.statistics.median import MedianEstimate, estimate_median
 from probe.analyse.steps.steps import COUNTING_COLUMNS, CountedSteps, counted_steps, last_attempts
 from probe.schema.documents import Manifest
 from probe.schema.tables import COMM, MEMORY, METRICS, STEPS, Table
-from probe.schema.vocabulary import Phase, RunStatus
+from probe.schema.vocabulary import RSS_METRIC, Phase, RunStatus
 
 COLUMNS: Mapping[Table, tuple[str, ...]] = {
     STEPS: (*COUNTING_COLUMNS, "loss", "loss_scale_next"),
@@ -154,4 +154,5 @@ def _last_metrics(metrics: pa.Table) -> dict[str, float]:
     is_last = np.ones(len(order), dtype=bool)
     is_last[:-1] = code[order][1:] != code[order][:-1]
     last = metrics.take(pa.array(order[is_last]))
-    return dict(sorted(zip(last["name"].to_pylist(), last["value"].to_pylist(), strict=True)))
+    told = zip(last["name"].to_pylist(), last["value"].to_pylist(), strict=True)
+    return dict(sorted((name, value) for name, value in told if name != RSS_METRIC))
