@@ -18,6 +18,7 @@ from typing import Any
 import torch
 
 from engine.facts import CollectiveFacts, StepFacts
+from engine.kept import KeptActivations
 from engine.observer import Recorder
 from engine.tracing import PhaseClock
 from probe.record.rank import RankWriter
@@ -72,6 +73,7 @@ def facts_of(step: int) -> StepFacts:
         learning_rates=(1e-3,),
         micro_batches=1,
         began_ns=step * 6_000_000,
+        recompute_ns=0,
         wall_ns=6_000_000,
         phase_ns=dict.fromkeys(Phase, 650_000),
     )
@@ -80,10 +82,12 @@ def facts_of(step: int) -> StepFacts:
 def made_engine() -> Any:
     """As much of an engine as the recorder asks for."""
     held = dict.fromkeys(MemoryCategory, 1_000_000)
+    module = torch.nn.Linear(4, 4)
     return SimpleNamespace(
         world_size=2,
         global_rank=0,
-        module=torch.nn.Linear(4, 4),
+        module=module,
+        kept=KeptActivations(module),
         clock=PhaseClock(),
         config=SimpleNamespace(batch=SimpleNamespace(micro=4)),
         ledger=lambda: SimpleNamespace(held_bytes=held),

@@ -7,8 +7,9 @@ from probe.schema.vocabulary import RunStatus
 
 INITIALIZE = "`engine, optimizer, _, _ = engine.initialize(model=…, config=…)`"
 NO_ENGINE = (
-    f"No step was recorded: the script built no engine. Start from {INITIALIZE}; until then only "
-    "output, exit codes, time and memory are seen."
+    f"No step was recorded: the script built no engine. Start from {INITIALIZE}, or put "
+    "`engine.watch(model, optimizer)` beside a loop of your own; until then only output, exit "
+    "codes, time and memory are seen."
 )
 FROM_TRACES = (
     "Made of traces: losses, loss scales, gradient norms and memory by category are in no trace, "

@@ -289,8 +289,9 @@ def test_a_run_of_which_nothing_is_known(shown: Shown) -> None:
         "No table has rows.\n"
         "\n"
         "No step was recorded: the script built no engine. Start from `engine, optimizer,\n"
-        "_, _ = engine.initialize(model=…, config=…)`; until then only output, exit\n"
-        "codes, time and memory are seen.\n"
+        "_, _ = engine.initialize(model=…, config=…)`, or put `engine.watch(model,\n"
+        "optimizer)` beside a loop of your own; until then only output, exit codes, time\n"
+        "and memory are seen.\n"
     )
 
 
