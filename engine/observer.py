@@ -48,7 +48,7 @@ CALLS_EVERY_STEPS = 50
 LEDGER_EVERY_STEPS = 20
 """Model states keep their size after the first steps; walking over them is not for every step."""
 FIRST_STEPS = 3
-RESIDENT_AGE_NS = 20_000_000
+RESIDENT_AGE_NS = 100_000_000
 """Asking the system costs much beside a step of few milliseconds: an answer serves for so long."""
 LONGEST_BLOCK_NAME = 100
 """Characters of it in a heartbeat, which has a fixed length."""
@@ -56,7 +56,7 @@ LONGEST_BLOCK_NAME = 100
 
 @dataclass(kw_only=True)
 class _Sum:
-    """All collectives of one kind in one phase of the step under way."""
+    """All collectives of one kind in one phase of a step."""
 
     calls: int = 0
     logical_bytes: int = 0
@@ -127,7 +127,6 @@ class Recorder:
             session.before_end.append(self._end_window)
         self._intake = Intake(engine.module)
         self._outputs = ActivationWatch(engine.module, engine.global_rank)
-        self._sums: dict[tuple[Phase, CollectiveOp, str], _Sum] = {}
         self._calls: list[CollectiveFacts] = []
         self._held: dict[str, int] = {}
         self._resident = resident()
@@ -149,18 +148,11 @@ class Recorder:
             self._engine.kept.arm()
 
     def collective_done(self, facts: CollectiveFacts) -> None:
-        """Add one collective to the step's sums."""
-        key = facts.phase, facts.op, facts.dtype
-        total = self._sums.get(key)
-        if total is None:
-            total = self._sums[key] = _Sum()
-        total.calls += 1
-        total.logical_bytes += facts.logical_bytes
-        total.wire_bytes += facts.wire_bytes
-        total.exposed_ns += facts.exposed_ns
-        total.intervals.append((facts.launched_ns, facts.done_ns))
-        if self._step % CALLS_EVERY_STEPS == FIRST_STEPS:
-            self._calls.append(facts)
+        """Keep one collective; they are added up at the end of the step, in one go.
+
+        Between computing every line of ours is cold and costs several times what it costs warm.
+        """
+        self._calls.append(facts)
 
     def overflow_found(self, facts: OverflowFacts) -> None:
         """Write where it began, as far as this rank can tell, and watch the next step closely."""
@@ -198,18 +190,17 @@ class Recorder:
         """Write the step's rows."""
         if facts.applied and self._outputs.armed:
             self._outputs.disarm()
-        self._writer.write(self._step_row(facts))
-        if self._sums:
-            self._writer.write_all(
-                [self._comm_row(facts.step, *key, total) for key, total in self._sums.items()]
+        step, calls = facts.step, self._calls
+        sampled = step % CALLS_EVERY_STEPS == FIRST_STEPS
+        self._writer.write_tables(
+            (
+                (self._step_row(facts),),
+                [self._comm_row(step, *key, total) for key, total in _sums_of(calls).items()],
+                [self._call_row(step, call) for call in calls] if sampled else (),
+                (self._memory_row(step),),
+                [_offload_row(step, transfers) for transfers in facts.offload],
             )
-        if self._calls:
-            self._writer.write_all([self._call_row(facts.step, call) for call in self._calls])
-        if facts.offload:
-            self._writer.write_all(
-                [_offload_row(facts.step, transfers) for transfers in facts.offload]
-            )
-        self._writer.write(self._memory_row(facts.step))
+        )
         if self._numerics is not None and (rows := self._numerics.take()):
             self._writer.write_all(rows)
         if self._profiler is not None and (told := self._profiler.step_ended(facts.step)):
@@ -217,8 +208,7 @@ class Recorder:
             self._engine.clock.turn_over()
         self._step_wall_ns = facts.wall_ns
         self._steps_seen += 1
-        self._sums.clear()
-        self._calls.clear()
+        calls.clear()
 
     def stand(self) -> Stand:
         """Where the engine is now; asked by another thread, so it reads and changes nothing."""
@@ -366,3 +356,21 @@ def _offload_row(step: int, facts: OffloadFacts) -> OffloadRow:
         exposed_ns=facts.exposed_ns,
         queue_depth=facts.queue_depth,
     )
+
+
+def _sums_of(
+    calls: Sequence[CollectiveFacts],
+) -> dict[tuple[Phase, CollectiveOp, str], _Sum]:
+    """The collectives of a step by phase, operation and type, in the order of their first."""
+    sums: dict[tuple[Phase, CollectiveOp, str], _Sum] = {}
+    for call in calls:
+        key = call.phase, call.op, call.dtype
+        total = sums.get(key)
+        if total is None:
+            total = sums[key] = _Sum()
+        total.calls += 1
+        total.logical_bytes += call.logical_bytes
+        total.wire_bytes += call.wire_bytes
+        total.exposed_ns += call.done_ns - call.wait_began_ns
+        total.intervals.append((call.launched_ns, call.done_ns))
+    return sums

@@ -26,6 +26,8 @@ from probe.schema.rows import EventRow, MetricRow
 from probe.schema.vocabulary import RSS_METRIC, EventKind, Phase, RankState
 
 PULSE_S = 0.5
+AHEAD_S = 3 * PULSE_S
+"""So much before the launcher speaks, and may end the ranks, a rank has left its own word."""
 SAMPLES_A_DOUBLING = 100
 """Without an engine memory is sampled ever more rarely: about so often until its age doubles."""
 _LONGEST_MESSAGE = 2000
@@ -129,23 +131,50 @@ class Session:
         assert self.writer is not None, "the pulse is for recording sessions"
         last_mark: tuple[int, ...] | None = None
         next_sample_ns = self._began_ns
+        moved_ns, told = time.monotonic_ns(), False
         while not self._ended.wait(PULSE_S):
             if self._where is not None:
                 stand = self._where()
                 if stand.mark != last_mark:
                     last_mark = stand.mark
+                    moved_ns, told = time.monotonic_ns(), False
                     self.writer.beat(
                         step=stand.step,
                         phase=stand.phase,
                         step_wall_ns=stand.step_wall_ns,
                         collective=stand.collective,
                     )
+                elif not told:
+                    told = self._tell_of_hang(self.writer, stand, moved_ns)
                 continue
             self.writer.beat()
             now_ns = time.monotonic_ns()
             if now_ns >= next_sample_ns:
                 next_sample_ns = now_ns + (now_ns - self._began_ns) // SAMPLES_A_DOUBLING
                 self._sample_memory(self.writer, now_ns)
+
+    def _tell_of_hang(self, writer: RankWriter, stand: Stand, moved_ns: int) -> bool:
+        """Leave an event if this rank has not moved for too long; whether it did."""
+        after_s = self.handover.hang_after_s
+        still_ns = time.monotonic_ns() - moved_ns
+        if after_s is None or still_ns < max(after_s - AHEAD_S, after_s / 2) * 1e9:
+            return False
+        last = stand.collective
+        place = f"in {stand.phase}"
+        if last is not None:
+            known = f"{last.op} of {last.block} (number {last.sequence})"
+            place = f"{place}, after {known}" if last.done else f"waiting in {known}"
+        writer.write(
+            EventRow(
+                time_ns=moved_ns,
+                kind=EventKind.HANG,
+                step=stand.step,
+                name="" if last is None else f"{last.op} of {last.block}",
+                message=f"Not moved for {still_ns / 1e9:.0f} s, {place}.",
+                duration_ns=still_ns,
+            )
+        )
+        return True
 
     def _sample_memory(self, writer: RankWriter, now_ns: int) -> None:
         held_bytes = resident().now_bytes

@@ -76,6 +76,7 @@ def environment_of(request: RunRequest, run_dir: Path | None) -> dict[str, str]:
         flags=request.flags,
         profile=request.profile,
         numerics_every=request.numerics_every,
+        hang_after_s=request.hang_timeout_s,
     )
     environment = {**os.environ, HANDOVER_VARIABLE: handover.to_text()}
     # What the profiler says of itself is nothing that a user could act on.

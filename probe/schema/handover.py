@@ -57,6 +57,9 @@ class Handover(Document, frozen=True, kw_only=True):
     numerics_every: Int = NUMERICS_EVERY_STEPS
     """0: the exponents of gradients and weights are never looked at."""
 
+    hang_after_s: float | None = None
+    """A rank that has not moved for so long notes a hang; None: it never does."""
+
     def to_text(self) -> str:
         """As the value of an environment variable."""
         return encode_document(self).decode()

@@ -1,7 +1,5 @@
 """The loss scale, the steps that were skipped and the range of the gradients, in a few lines."""
 
-from math import log2
-
 from rich.text import Text
 
 from probe.analyse.precision.loss_scale import ScaleHistory
@@ -10,7 +8,7 @@ from probe.analyse.precision.skips import Skips
 from probe.analyse.run_facts import RunFacts
 from probe.text.facts_grid import NAMES
 from probe.text.printable import printable
-from probe.units import format_duration, format_exact, format_number, format_percent
+from probe.units import format_duration, format_exact, format_percent, format_scale
 
 MOST_STRETCHES = 6
 
@@ -61,15 +59,8 @@ def _origin(origin: Origin) -> str:
 def _scale(scale: ScaleHistory) -> str:
     shown = scale.stretches[-MOST_STRETCHES:]
     before = "… " if len(scale.stretches) > len(shown) else ""
-    told = [f"{_power(item.scale)} for {format_exact(item.steps)}" for item in shown]
+    told = [f"{format_scale(item.scale)} for {format_exact(item.steps)}" for item in shown]
     return f"{before}{', '.join(told)} step{'s' if shown[-1].steps > 1 else ''}"
-
-
-def _power(scale: float) -> str:
-    """2^16 where it is a power of two, else the number."""
-    if 0 < scale < float("inf") and log2(scale).is_integer():
-        return f"2^{int(log2(scale))}"
-    return format_number(scale)
 
 
 def _skips(skips: Skips) -> str:

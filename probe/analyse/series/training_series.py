@@ -84,7 +84,8 @@ def _over_ranks(
     count = np.bincount(place, minlength=steps)
     if largest:
         result = np.full(steps, -np.inf)
-        np.maximum.at(result, place, values)  # nan wins, as it should
+        with np.errstate(invalid="ignore"):
+            np.maximum.at(result, place, values)  # nan wins, as it should
     else:
         with np.errstate(invalid="ignore"):
             result = np.bincount(place, weights=values, minlength=steps) / np.maximum(1, count)
