@@ -55,6 +55,7 @@ format: env ## Put the code into its format
 bench: env ## Measure the run directory and comparing; prints tables
 	$(BIN)/python -m benchmarks.run_directory
 	$(BIN)/python -m benchmarks.compare
+	$(BIN)/python -m benchmarks.checkpoint
 
 BENCH := .venv-bench/bin
 BENCH_STAMP := .venv-bench/.installed

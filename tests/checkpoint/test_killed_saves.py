@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from engine.checkpoint import folder as folders
+from probe.schema.layout import CHECKPOINT_DOCUMENT
+
 ROOT = Path(__file__).parents[2]
 DEADLINE_S = 400
 
@@ -57,3 +60,20 @@ def test_nothing_is_lost(tmp_path: Path, kills: int, seed: int) -> None:
         known = saved[-1] if saved else found
         firsts += not saved
     assert 0 < firsts < kills, "some were to be killed in their first save and some later"
+
+
+def test_between_two_renames_the_one_before_serves(tmp_path: Path) -> None:
+    # GIVEN a saver that was killed after it moved the old "best" aside
+    (tmp_path / ".saving-best").mkdir()
+    old = tmp_path / ".replaced-best"
+    old.mkdir()
+    (old / CHECKPOINT_DOCUMENT).write_text("old")
+    # THEN a load finds the old one, and the next save puts it back and clears the rest
+    assert folders.path_of(tmp_path, "best") == old
+    folders.begin(tmp_path, "other")
+    assert sorted(each.name for each in tmp_path.iterdir()) == [".saving-other", "best"]
+    assert (tmp_path / "best" / CHECKPOINT_DOCUMENT).read_text() == "old"
+    # AND one whose successor is there already goes
+    old.mkdir()
+    folders.begin(tmp_path, "other")
+    assert sorted(each.name for each in tmp_path.iterdir()) == [".saving-other", "best"]

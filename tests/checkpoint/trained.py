@@ -17,7 +17,7 @@ from tests.engine.models import Block
 WORDS = 11
 SAMPLES = 40
 MOVING_SCALE = LossScalePolicy(
-    initial_scale_power=22, window_steps=2, hysteresis=2, at_minimum=AtMinimum.CLAMP
+    initial_scale_power=16, window_steps=3, hysteresis=2, at_minimum=AtMinimum.CLAMP
 )
 
 
