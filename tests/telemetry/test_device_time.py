@@ -1,10 +1,15 @@
 """Phases on a device: at the moments when it gets to them, and no moment waited for."""
 
+from collections import deque
+
+import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.device_time import DeviceClock
-from engine.marks import StepTime
+from engine.device_time import DeviceClock, clock_of
+from engine.marks import OnDevice, StepTime
+from engine.tracing import PhaseClock
 from probe.schema.vocabulary import Phase
 from tests.telemetry.simulated import Device
 
@@ -63,6 +68,8 @@ def test_a_phase_within_another_takes_its_time_away() -> None:
 def test_the_scripts_own_loss_belongs_to_forward() -> None:
     device = Device()
     with device.clock() as clock:
+        with clock.phase(Phase.DATA):
+            device.host(6 * MS)
         with clock.phase(Phase.FORWARD):
             device.asked(20 * MS)
         device.asked(3 * MS)
@@ -72,6 +79,7 @@ def test_the_scripts_own_loss_belongs_to_forward() -> None:
         device.asked(2 * MS)
         time = resolved(device, clock)
     assert (time.phase_ns[Phase.FORWARD], time.phase_ns[Phase.OTHER]) == (23 * MS, 2 * MS)
+    assert time.phase_ns[Phase.DATA] == 6 * MS
 
 
 def test_what_is_computed_again_is_a_part_of_backward() -> None:
@@ -166,6 +174,7 @@ def test_phases_sum_to_the_wall_time_and_steps_to_the_whole(
     device = Device()
     with device.clock() as clock:
         began_ns = device.now_ns
+        waiting: deque[tuple[OnDevice, int, int]] = deque()
         times = []
         for acts in steps:
             spans = []
@@ -193,14 +202,38 @@ def test_phases_sum_to_the_wall_time_and_steps_to_the_whole(
             clock.turn_over()
             step = clock.take_on_device()
             assert step is not None
-            times.append((step, device.now_ns, max(device.free_at_ns, device.now_ns)))
+            waiting.append((step, device.now_ns, max(device.free_at_ns, device.now_ns)))
+            device.host(MS)
+            # Their events serve the steps after them.
+            while waiting and waiting[0][0].is_done():
+                done, *ended_ns = waiting.popleft()
+                times.append((done.resolve(), *ended_ns))
         device.host_waits()
-        walls = 0
-        for step, host_ended_ns, device_ended_ns in times:
-            time = step.resolve()
-            walls += time.wall_ns
+        times += [(step.resolve(), *ended_ns) for step, *ended_ns in waiting]
+        for time, host_ended_ns, device_ended_ns in times:
             assert sum(time.phase_ns.values()) == time.wall_ns
             assert min(time.phase_ns.values()) >= 0
             # Early at most, and never so early that the host was not yet there.
             assert host_ended_ns <= time.began_ns + time.wall_ns <= device_ended_ns
-        assert began_ns + walls == times[-1][2]
+        assert began_ns + sum(time.wall_ns for time, *_ in times) == times[-1][2]
+
+
+def test_events_of_cuda_go_into_the_stream_of_the_models_device(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class CudaEvent:
+        def __init__(self, *, enable_timing: bool) -> None:
+            assert enable_timing
+
+        def record(self, stream: object) -> None:
+            recorded.append(stream)
+
+    recorded: list[object] = []
+    monkeypatch.setattr(torch.cuda, "Event", CudaEvent)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: f"stream of {device}")
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    clock = clock_of(torch.device("cuda", 1))
+    with clock.phase(Phase.FORWARD):
+        pass
+    assert recorded == ["stream of cuda:1"] * 3
+    assert type(clock_of(torch.device("cpu"))) is PhaseClock
