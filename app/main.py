@@ -1,0 +1,60 @@
+"""`streamlit run app/main.py [-- RUNS]`, or `probe app [RUNS]`: the dashboard."""
+
+import sys
+from functools import partial
+from pathlib import Path
+
+import streamlit as st
+
+from app import navigation
+from app.catalogue import PAGES, Page, RunPage
+from app.guarding import guard
+from app.heading import run_heading
+from app.loading import folders_of, runs_below, told
+from app.state import ViewState, choose
+
+ICON = Path(__file__).parent / "icon.svg"
+
+
+def draw_page(page: Page, chosen: list[ViewState]) -> None:
+    """The page, or a card that says why it cannot be drawn."""
+    [view] = chosen
+    if not isinstance(page, RunPage):
+        with guard(page.title):
+            page.show(view)
+        return
+    with guard(view.run or page.title):
+        if not view.run:
+            st.info("There is no run here yet; the page Runs says how to record one.")
+            return
+        run = told(view.shelf[view.run])
+        page.show(run, run_heading(run, view, title=page.title))
+
+
+def main() -> None:
+    """Navigation, sidebar and the chosen page."""
+    # An icon of our own: Streamlit's are asked from the network.
+    st.set_page_config(page_title="ZeroProbe", page_icon=str(ICON), layout="wide")
+    chosen: list[ViewState] = []
+    pages = {
+        page.name: st.Page(
+            partial(draw_page, page, chosen),
+            title=page.title,
+            icon=page.icon,
+            url_path=page.name,
+            default=page is PAGES[0],
+        )
+        for page in PAGES
+    }
+    evidence = {
+        view: page.name for page in PAGES if isinstance(page, RunPage) for view in page.shows
+    }
+    navigation.remember(pages, evidence)
+    current = st.navigation(list(pages.values()))
+    # Widgets that stand before the page belong to all pages: what they say outlives a change of it.
+    name = next(name for name, page in pages.items() if page is current)
+    chosen.append(choose(runs_below(folders_of(sys.argv[1:])), page=name))
+    current.run()
+
+
+main()
