@@ -14,9 +14,13 @@ from pathlib import Path
 import streamlit as st
 
 from probe.analyse.compare.measured_run import MeasuredRun
+from probe.read.documents import read_manifest
 from probe.read.fingerprint import fingerprint
+from probe.remark import remark_of
+from probe.schema.documents import Manifest, Remark
 from probe.telling.measured import read_run
 from probe.telling.run import open_readable
+from probe.telling.run_rows import Ledger
 from probe.telling.shelf import shelve
 from probe.telling.whole_run import ProfiledWindow, WholeRun, tell_tables, tell_window
 
@@ -45,6 +49,25 @@ def measured(path: Path) -> MeasuredRun:
     """The run as comparisons take it."""
     status = open_readable(path).verdict.status
     return replace(_measured(str(path), fingerprint(path)), status=status)
+
+
+@st.cache_resource
+def ledger() -> Ledger:
+    """What the table of runs remembers; bounded on its own."""
+    return Ledger()
+
+
+def remark_at(path: Path) -> Remark:
+    """Tags and notes of a run as they hold now."""
+    return remark_of(path, read_manifest(path)[0] or Manifest())
+
+
+def samples_folder() -> Path | None:
+    """The folder of sample runs, in a checkout or where one stands."""
+    for folder in (Path("sample_runs"), Path(__file__).parents[1] / "sample_runs"):
+        if folder.is_dir():
+            return folder
+    return None
 
 
 @st.cache_resource(max_entries=MOST_RUNS, show_spinner="Reading the run …")

@@ -10,8 +10,8 @@ from app import navigation
 from app.catalogue import PAGES, Page, RunPage
 from app.guarding import guard
 from app.heading import run_heading
-from app.loading import folders_of, runs_below, told
-from app.state import ViewState, choose
+from app.loading import folders_of, runs_below, samples_folder, told
+from app.state import SAMPLES, ViewState, choose
 
 ICON = Path(__file__).parent / "icon.svg"
 
@@ -53,7 +53,9 @@ def main() -> None:
     current = st.navigation(list(pages.values()))
     # Widgets that stand before the page belong to all pages: what they say outlives a change of it.
     name = next(name for name, page in pages.items() if page is current)
-    chosen.append(choose(runs_below(folders_of(sys.argv[1:])), page=name))
+    folders = folders_of(sys.argv[1:])
+    samples = samples_folder() if st.session_state.get(SAMPLES) else None
+    chosen.append(choose(runs_below((*folders, *filter(None, [samples]))), page=name))
     current.run()
 
 

@@ -7,7 +7,7 @@ after them it writes into the address what they say. (Streamlit's own binding of
 parameter does not take over what a link of the same session says.)
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,8 @@ from probe.figures.overlay import Along
 from probe.figures.theme import Mode
 
 MOST_COMPARED = 8
+SAMPLES = "samples"
+"""Whether the sample runs are shown, for want of others."""
 PARAMETERS = ("run", "runs", "range", "smoothing", "axis")
 _WRITTEN = "address"
 """The parameters as the last look wrote them: what differs came from a link or from Back."""
@@ -87,6 +89,15 @@ def choose(shelf: Mapping[str, Path], *, page: str) -> ViewState:
     )
     _write(parameters_of(view))
     return view
+
+
+def select_runs(keys: Sequence[str]) -> None:
+    """Look at these runs: the first of them, compared with the others; nothing for none.
+
+    Only before the widgets of the sidebar are drawn, hence in a callback."""
+    if keys:
+        st.session_state["run"] = keys[0]
+        st.session_state["runs"] = list(keys[1:MOST_COMPARED])
 
 
 def mode() -> Mode:

@@ -13,6 +13,7 @@ VERBS = (
     "show",
     "compare",
     "report",
+    "app",
     "estimate",
     "doctor",
     "seal",

@@ -37,6 +37,17 @@ DEFINITIONS: Mapping[str, str] = {
     ),
     "useful time": "Time of the steps that changed the parameters, of the time of all steps.",
     "loss scale": "The factor on the loss that keeps small fp16 gradients from vanishing.",
+    "status": (
+        "What became of the run, by its manifest and by its ranks' heartbeats: a run that is silent "
+        "for longer than three of its steps, and half a minute, is stalled."
+    ),
+    "health": (
+        "The gravest that manifest, headers and heartbeats tell; `probe doctor` reads tables too."
+    ),
+    "stage": "ZeRO stage: what is partitioned over ranks. 0 nothing, 1 optimizer state, "
+    "2 gradients too, 3 parameters too.",
+    "offload": "What rests off the device between uses, and where.",
+    "world": "Ranks that train together.",
     "phases": (
         "The parts that every step is divided into. They sum to its wall time; what no phase "
         "claims is called other."
