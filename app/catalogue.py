@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from app.state import ViewState
-from app.views import overview, runs
+from app.views import live, overview, runs
 from probe.analyse.findings.finding import View
 from probe.telling.whole_run import WholeRun
 
@@ -46,5 +46,6 @@ PAGES: tuple[Page, ...] = (
         show=overview.show,
         shows=(View.STEPS,),
     ),
+    FreePage(name="live", title="Live", icon=":material/monitor_heart:", show=live.show),
 )
 """In the order of the navigation; the first is where the dashboard opens."""

@@ -6,6 +6,7 @@ from typing import Literal
 import streamlit as st
 
 from app.state import ViewState
+from probe.read.status import Verdict
 from probe.schema.vocabulary import RunStatus, Severity
 from probe.telling.whole_run import WholeRun
 from probe.text.inert import inert
@@ -38,13 +39,16 @@ def run_heading(told: WholeRun, view: ViewState, *, title: str) -> ViewState:
     """Draws the heading; gives back the view with steps that the run has."""
     verdict = told.run.verdict
     st.header(f"{title} · {inert(told.run.name, limit=60)}", anchor=False)
+    status_line(verdict)
+    _problems(told)
+    return _checked(told, view)
+
+
+def status_line(verdict: Verdict) -> None:
+    """What became of a run, and why that is concluded."""
     with st.container(horizontal=True, vertical_alignment="center"):
         st.badge(verdict.status.value, icon=_ICONS[verdict.status], color=_COLOURS[verdict.status])
         st.caption(inert(verdict.why))
-        if view.steps is not None:
-            st.badge(f"steps {view.steps}", icon=":material/zoom_in:", color="gray")
-    _problems(told)
-    return _checked(told, view)
 
 
 def _problems(told: WholeRun) -> None:

@@ -16,8 +16,10 @@ import streamlit as st
 from probe.analyse.compare.measured_run import MeasuredRun
 from probe.read.documents import read_manifest
 from probe.read.fingerprint import fingerprint
+from probe.read.run import Run
 from probe.remark import remark_of
 from probe.schema.documents import Manifest, Remark
+from probe.telling.following import Follower
 from probe.telling.measured import read_run
 from probe.telling.run import open_readable
 from probe.telling.run_rows import Ledger
@@ -32,6 +34,16 @@ def runs_below(folders: tuple[Path, ...]) -> Mapping[str, Path]:
     """Every run under its key, newest first as far as names tell."""
     shelf = shelve(folders)
     return {key: shelf[key] for key in sorted(shelf, reverse=True)}
+
+
+def opened(path: Path) -> Run:
+    """The run by its small documents, as they are at this moment."""
+    return open_readable(path)
+
+
+def follower(path: Path) -> Follower:
+    """What follows a run in progress; one for all who look at it."""
+    return _follower(str(path), path.stat().st_ino)
 
 
 def told(path: Path) -> WholeRun:
@@ -73,6 +85,11 @@ def samples_folder() -> Path | None:
 @st.cache_resource(max_entries=MOST_RUNS, show_spinner="Reading the run …")
 def _told(path: str, version: str) -> WholeRun:
     return tell_tables(open_readable(Path(path)))
+
+
+@st.cache_resource(max_entries=MOST_RUNS, show_spinner=False)
+def _follower(path: str, inode: int) -> Follower:
+    return Follower(Path(path))
 
 
 @st.cache_resource(max_entries=MOST_RUNS, show_spinner="Reading the profiled window …")

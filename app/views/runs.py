@@ -67,8 +67,8 @@ def _table(view: ViewState, words: str) -> None:
     chosen = [place for place, key in enumerate(keys) if key in (view.run, *view.runs)]
     left = f"; numbers of {found.unread:,} are being read …" if found.unread else ""
     st.caption(
-        f"{len(rows):,} of {len(found.rows):,} runs{left}. Select one to look at it, or up to eight "
-        "to compare them."
+        f"{len(rows):,} of {len(found.rows):,} runs{left}. Select one to look at it, or up to "
+        "eight to compare them."
     )
     st.dataframe(
         run_columns(rows),

@@ -1,8 +1,8 @@
 """Many runs in a table: what their documents say at once, and their numbers as time allows.
 
 The documents of a thousand runs are read while a person blinks; the numbers of a run need three of
-its tables. `Ledger.rows` therefore takes a budget: numbers of the newest runs come first, what was
-read stays in memory for as long as the run's files do not change, and a row without numbers says so.
+its tables. `Ledger.rows` therefore takes a budget: numbers of the newest runs come first, and what
+was read stays in memory for as long as the run's files do not change.
 """
 
 import threading

@@ -36,9 +36,11 @@ DEFINITIONS: Mapping[str, str] = {
         "the optimizer's update stay in 32 bit."
     ),
     "useful time": "Time of the steps that changed the parameters, of the time of all steps.",
+    "last step": "The highest step that any rank has ended; what is left is at the usual pace.",
+    "last loss": "Mean over the ranks in the last step that states a loss; nan if any rank's was.",
     "loss scale": "The factor on the loss that keeps small fp16 gradients from vanishing.",
     "status": (
-        "What became of the run, by its manifest and by its ranks' heartbeats: a run that is silent "
+        "What became of the run, by its manifest and its ranks' heartbeats: a run that is silent "
         "for longer than three of its steps, and half a minute, is stalled."
     ),
     "health": (
