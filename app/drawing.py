@@ -13,7 +13,10 @@ from probe.figures.theme import alternative_of, caption_of, in_mode, title_of
 from probe.text.comparison_blocks import Block
 from probe.text.definitions import DEFINITIONS
 from probe.text.inert import inert
+from probe.text.overview_cards import Card
 
+CARD_PIXELS = 240
+"""Four of them fill a page beside its sidebar, one a telephone."""
 _CONFIG = {
     "displaylogo": False,
     "modeBarButtonsToRemove": ["select2d", "lasso2d", "autoScale2d"],
@@ -33,7 +36,9 @@ def draw(figure: Any, view: ViewState, *, key: str) -> None:
     )
     if caption := caption_of(figure):
         st.caption(inert(unescape(caption)))
-    with st.expander("Data and words", key=f"{name}-data", on_change="rerun") as data:
+    with st.expander(
+        "Data and words", key=f"{name}-data", type="compact", on_change="rerun"
+    ) as data:
         if data.open:
             st.text(unescape(alternative_of(figure)))
             st.download_button(
@@ -87,10 +92,31 @@ def table(block: Block, *, key: str, alt: str = "") -> None:
         st.caption(inert(sentence))
 
 
+def facts(told: Iterable[tuple[str, str]], *, key: str) -> None:
+    """Names and texts below each other; a name without a text is left out."""
+    rows = [(name, text) for name, text in told if text]
+    if rows:
+        names, texts = zip(*rows, strict=True)
+        st.dataframe(
+            {"what": names, "value": texts},
+            hide_index=True,
+            key=key,
+            alt="; ".join(names),
+            column_config={"what": st.column_config.TextColumn("what", width="small")},
+        )
+
+
+def metrics(cards: Sequence[Card]) -> None:
+    """Numbers side by side, as many as there is room for."""
+    with st.container(horizontal=True, gap="small"):
+        for card in cards:
+            metric(card.name, card.value, remark=card.remark)
+
+
 def metric(name: str, value: str, *, remark: str = "", definition: str = "") -> None:
     """A number with what it means behind its question mark and what it is beside below it."""
     meaning = DEFINITIONS[definition or name]
-    with st.container(border=True, height="stretch"):
+    with st.container(border=True, height="stretch", gap="xxsmall", width=CARD_PIXELS):
         st.metric(inert(name), value, help=meaning)
         if remark:
             st.caption(inert(remark))

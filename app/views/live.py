@@ -4,7 +4,7 @@ import time
 
 import streamlit as st
 
-from app.drawing import metric
+from app.drawing import metrics
 from app.heading import status_line
 from app.live_chart import bring_library, draw_live
 from app.loading import follower, opened
@@ -52,10 +52,7 @@ def _follow(view: ViewState, *, status: RunStatus, paused: bool) -> None:
     followed = follower(path).look()
     status_line(run.verdict)
     st.caption(_standing(followed, run, paused=paused))
-    cards = live_cards(followed, run.manifest)
-    for place, card in zip(st.columns(len(cards)), cards, strict=True):
-        with place:
-            metric(card.name, card.value, remark=card.remark)
+    metrics(live_cards(followed, run.manifest))
     if not len(followed.steps):
         st.info("No step has ended yet; charts appear with the first.")
         return

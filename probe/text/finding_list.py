@@ -46,12 +46,13 @@ def finding_facts(finding: Finding) -> list[tuple[str, str]]:
     facts += [("try", f"{change.setting} – {change.why}") for change in finding.changes]
     return [
         *facts,
-        ("gain", _gain(finding)),
+        ("gain", gain_words(finding)),
         ("look", f"{link_words(finding.link)} ({finding.id})"),
     ]
 
 
-def _gain(finding: Finding) -> str:
+def gain_words(finding: Finding) -> str:
+    """What the change should bring, and how that was worked out."""
     gain = finding.gain
     if gain.kind is GainKind.TRUST:
         return gain.how
