@@ -20,6 +20,7 @@ from probe.figures.overlay import Along
 from probe.figures.theme import Mode
 
 MOST_COMPARED = 8
+MOST_SMOOTHING = 0.99
 SAMPLES = "samples"
 """Whether the sample runs are shown, for want of others."""
 PARAMETERS = ("run", "runs", "range", "smoothing", "axis")
@@ -72,7 +73,7 @@ def choose(shelf: Mapping[str, Path], *, page: str) -> ViewState:
         smoothing = st.slider(
             "Smoothing",
             0.0,
-            0.99,
+            MOST_SMOOTHING,
             step=0.01,
             key="smoothing",
             help="Weight of the past in a smoothed line; the line itself stays, faint.",
@@ -165,9 +166,10 @@ def _write(parameters: Parameters) -> None:
 
 def _share(text: str) -> float:
     try:
-        return round(min(max(float(text), 0.0), 0.99), 2)
-    except ValueError:
+        share = round(float(text), 2)
+    except (ValueError, OverflowError):
         return 0.0
+    return share if 0 <= share <= MOST_SMOOTHING else 0.0
 
 
 def _read_range(written: str) -> StepRange | None:

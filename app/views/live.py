@@ -31,6 +31,7 @@ def show(view: ViewState) -> None:
     bring_library()
     status = opened(view.shelf[view.run]).verdict.status
     paused = st.toggle("Pause", key="paused", disabled=not _moves(status))
+    paused = paused and _moves(status)
     every = None if paused or not _moves(status) else _pace(status)
     st.fragment(_follow, run_every=every)(view, status=status, paused=paused)
 

@@ -13,6 +13,7 @@ from probe.schema.documents import Remark
 from probe.text.definitions import DEFINITIONS
 from probe.text.inert import inert
 from probe.text.run_table import fits, run_columns
+from probe.units import MISSING
 
 BUDGET_S = 0.8
 """Reading of numbers before the table is drawn; the rest comes while it is looked at."""
@@ -74,6 +75,7 @@ def _table(view: ViewState, words: str) -> None:
         run_columns(rows),
         hide_index=True,
         lazy=False,
+        placeholder=MISSING,
         key=TABLE,
         height="content" if len(rows) <= MOST_UNSCROLLED else 520,
         on_select=_select,
@@ -125,7 +127,7 @@ def _columns() -> dict[str, Any]:
     return {
         "run": column.TextColumn("run", pinned=True, width="medium"),
         "status": column.TextColumn("status", help=DEFINITIONS["status"]),
-        "health": column.TextColumn("health", help=DEFINITIONS["health"]),
+        "health": column.TextColumn("health", width=90, help=DEFINITIONS["health"]),
         "stage": column.NumberColumn("stage", format="%d", help=DEFINITIONS["stage"]),
         "offload": column.TextColumn("offload", help=DEFINITIONS["offload"]),
         "world": column.NumberColumn("world", format="%d", help=DEFINITIONS["world"]),
@@ -134,5 +136,5 @@ def _columns() -> dict[str, Any]:
             "peak memory", format="bytes", help=DEFINITIONS["peak memory"]
         ),
         "skips": column.NumberColumn("skips", format="%d", help=DEFINITIONS["skipped steps"]),
-        "started": column.DatetimeColumn("age", format="distance"),
+        "started": column.DatetimeColumn("age", format="distance", width=130),
     }

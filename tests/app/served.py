@@ -40,14 +40,15 @@ def served(*folders: Path) -> Iterator[str]:
     process = subprocess.Popen(call, env=environment, stdout=subprocess.DEVNULL)
     try:
         address = f"http://127.0.0.1:{port}"
-        _wait_for(f"{address}/_stcore/health")
+        wait_for(f"{address}/_stcore/health")
         yield address
     finally:
         process.terminate()
         process.wait(DEADLINE_S)
 
 
-def _wait_for(address: str) -> None:
+def wait_for(address: str) -> None:
+    """Until the address answers."""
     deadline = time.monotonic() + DEADLINE_S
     while True:
         try:

@@ -173,7 +173,7 @@ def test_the_zoom_of_a_live_chart_stays_while_the_run_goes_on(browser, tmp_path)
         page.get_by_text("Paused:").wait_for()
         writer.close()
         page.get_by_text("Pause", exact=True).click()
-        page.get_by_text("finished", exact=True).wait_for()
+        page.get_by_text("The run is over").wait_for()
         context.close()
         assert not watched.complaints()
 
