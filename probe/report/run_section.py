@@ -17,14 +17,14 @@ from probe.report.markup import Html, element, facts_list, joined, table_of
 from probe.telling.whole_run import WholeRun
 from probe.text.communication_table import communication_block
 from probe.text.comparison_blocks import Block
-from probe.text.finding_list import finding_facts
+from probe.text.finding_list import finding_facts, quiet_sentence
 from probe.text.memory_table import memory_block
 from probe.text.precision_table import precision_facts
 from probe.text.printable import shortened
 from probe.text.problem_list import describe_problems
 from probe.text.run_detail import figures, identity
 from probe.text.time_table import time_block
-from probe.units import format_count, format_duration, format_exact
+from probe.units import format_count, format_duration
 
 MOST_OPERATORS = 12
 LOOK = "look"
@@ -54,11 +54,7 @@ def run_section(told: WholeRun, *, anchor: str, now_ns: int, paper: ChartPaper) 
 
 def _findings(found: Sequence[Finding], *, counted: int, anchor: str) -> Html:
     if not found:
-        steps = f"{format_exact(counted)} step{'s' if counted != 1 else ''}"
-        quiet = (
-            f"Nothing stands out in {steps}." if counted else "No step counts: nothing to judge."
-        )
-        return element("p", quiet, class_="quiet")
+        return element("p", quiet_sentence(counted), class_="quiet")
     return joined(
         element(
             "article",
@@ -100,8 +96,8 @@ def _views(told: WholeRun, anchor: str, paper: ChartPaper) -> Iterator[Html]:
         (
             "window",
             "Profiled window",
-            table_of(_operators_block(told.operators)),
-            window_charts(told.windows, told.breakdowns),
+            table_of(_operators_block(told.window.operators)),
+            window_charts(told.window.lanes, told.window.breakdowns),
         ),
     ):
         drawn = paper.draw_all(charts)

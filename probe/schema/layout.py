@@ -2,6 +2,7 @@
 
 runs/<id>/
   manifest.json
+  remarks.json
   output.log
   rank_00000/ header.json heartbeat steps.jsonl comm.jsonl … trace_<step>.json.gz
   tables/     steps.parquet comm.parquet …
@@ -15,6 +16,7 @@ FORMAT_MINOR = 0
 FORMAT_VERSION = f"{FORMAT_MAJOR}.{FORMAT_MINOR}"
 
 MANIFEST = "manifest.json"
+REMARKS = "remarks.json"
 OUTPUT = "output.log"
 HEADER = "header.json"
 HEARTBEAT = "heartbeat"

@@ -1,7 +1,7 @@
 """Everything that can be shown of a run, read once: its numbers, its series and its windows."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from probe.analyse.findings.finding import Finding
 from probe.analyse.run_facts import RunFacts
@@ -24,6 +24,17 @@ MOST_WINDOWS = 16
 
 
 @dataclass(frozen=True, kw_only=True)
+class ProfiledWindow:
+    """What the traces of a run tell; empty where none was taken, or where nobody asked."""
+
+    lanes: tuple[TraceLanes, ...] = ()
+    """Of the profiled window of each rank."""
+    breakdowns: tuple[tuple[str, Breakdown], ...] = ()
+    operators: tuple[OperatorRow, ...] = ()
+    """Of the lowest rank's window."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class WholeRun:
     """One run with all that pages and reports draw."""
 
@@ -33,17 +44,17 @@ class WholeRun:
     series: RunSeries
     findings: tuple[Finding, ...]
     problems: tuple[Problem, ...]
-    windows: tuple[TraceLanes, ...]
-    """Of the profiled window of each rank."""
-    breakdowns: tuple[tuple[str, Breakdown], ...]
-    operators: tuple[OperatorRow, ...]
-    """Of the lowest rank's window."""
+    window: ProfiledWindow
 
 
 def tell_whole(run: Run, *, on_table: Callable[[Table], None] = lambda table: None) -> WholeRun:
-    """Read each table once, with the columns that numbers and series need."""
+    """Read each table once, with the columns that numbers and series need, and the traces."""
+    return replace(tell_tables(run, on_table=on_table), window=tell_window(run))
+
+
+def tell_tables(run: Run, *, on_table: Callable[[Table], None] = lambda table: None) -> WholeRun:
+    """The same without the traces, which cost more than all tables together."""
     told = tell(run, on_table=on_table, also=SERIES_COLUMNS)
-    windows, breakdowns, operators = _windows(run)
     return WholeRun(
         run=run,
         headline=told.headline,
@@ -51,15 +62,11 @@ def tell_whole(run: Run, *, on_table: Callable[[Table], None] = lambda table: No
         series=run_series(told.tables, told.facts.counted),
         findings=told.findings,
         problems=told.problems,
-        windows=tuple(windows),
-        breakdowns=tuple(breakdowns),
-        operators=tuple(operators),
+        window=ProfiledWindow(),
     )
 
 
-def _windows(
-    run: Run,
-) -> tuple[list[TraceLanes], list[tuple[str, Breakdown]], tuple[OperatorRow, ...]]:
+def tell_window(run: Run) -> ProfiledWindow:
     """The first window of each of the lowest ranks that have one."""
     lanes: list[TraceLanes] = []
     breakdowns: list[tuple[str, Breakdown]] = []
@@ -77,4 +84,4 @@ def _windows(
         total = add_up(break_down(find_activity(trace), find_steps(trace).steps))
         breakdowns.append((f"rank {file.rank}", total))
         operators = operators or operator_table(trace)
-    return lanes, breakdowns, operators
+    return ProfiledWindow(lanes=tuple(lanes), breakdowns=tuple(breakdowns), operators=operators)
