@@ -25,6 +25,7 @@ from engine.precision import autocast, cast_inputs
 from engine.questions import Questions
 from engine.recomputation import Recomputation
 from engine.stages import Stage
+from engine.storage import Places
 from engine.tracing import PhaseClock
 from engine.update import Outcome, Update, UpdateWatch
 from probe.errors import UsageError
@@ -48,12 +49,14 @@ class Engine(Questions, CheckpointCalls):
         schedule: Any | None,
         collectives: Collectives,
         clock: PhaseClock,
+        places: Places,
         meeting: Meeting,
     ) -> None:
         self.module = module
         self.config = config
         self.collectives = collectives
         self.clock = clock
+        self.places = places
         self.device = meeting.device
         self.local_rank = meeting.local_rank
         self.global_rank = collectives.rank
@@ -230,11 +233,15 @@ class Engine(Questions, CheckpointCalls):
             self._update.first_bad.notes_sums = self.gradient_accumulation_steps() > 1
 
     def close(self) -> None:
-        """Wait for a checkpoint on its way, then tell the peers that this rank is done."""
+        """Wait for a checkpoint on its way, then tell the peers that this rank is done.
+
+        Files of offloaded states go with it.
+        """
         try:
             self.checkpoints.finish()
         finally:
             self.collectives.close()
+            self.places.close()
 
     def __getattr__(self, name: str) -> Any:
         if name == "module":
@@ -282,6 +289,7 @@ class Engine(Questions, CheckpointCalls):
                 began_ns=began_ns,
                 wall_ns=wall_ns,
                 phase_ns=phase_ns,
+                offload=self.places.traffic.take(),
                 recompute_ns=self._recomputation.take_spent_ns(),
             )
         )

@@ -10,11 +10,14 @@ from typing import Protocol
 
 from probe.schema.vocabulary import (
     CollectiveOp,
+    Direction,
     EventKind,
+    MemoryCategory,
     NonFinite,
     Phase,
     SkipReason,
     TensorRole,
+    Tier,
 )
 
 
@@ -71,6 +74,22 @@ class OverflowFacts:
 
 
 @dataclass(frozen=True, kw_only=True)
+class OffloadFacts:
+    """All transfers of one category in one direction that ended in a step."""
+
+    tier: Tier
+    direction: Direction
+    category: MemoryCategory
+    transfers: int
+    moved_bytes: int
+    busy_ns: int
+    """How long at least one of them was under way."""
+    exposed_ns: int
+    queue_depth: int
+    """Most that were under way at once."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class StepFacts:
     """One optimizer step as it was, applied or skipped."""
 
@@ -93,6 +112,7 @@ class StepFacts:
     phase_ns: Mapping[Phase, int]
     recompute_ns: int
     """Part of backward in which blocks were computed again."""
+    offload: tuple[OffloadFacts, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

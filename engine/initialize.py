@@ -20,7 +20,7 @@ from engine.config.load import Source, read_config
 from engine.config.policies import Config
 from engine.engine import Engine
 from engine.facts import Silence
-from engine.host_memory import keep_freed_memory
+from engine.host_memory import give_freed_memory_back, keep_freed_memory
 from engine.kept import KeptActivations
 from engine.loss_scale import LossScaler
 from engine.optimizers import build_optimizer
@@ -31,11 +31,13 @@ from engine.recording import current
 from engine.schedules import build_schedule
 from engine.sharded_init import collectives_of, leave_meta_device, whole_shape
 from engine.stages import Setting, build_stage
+from engine.storage.places import find_places
 from engine.tracing import PhaseClock
 from engine.update import Update
 from probe.errors import UsageError
 from probe.schema.handover import Handover
 from probe.schema.layout import CHECKPOINTS_DIR
+from probe.schema.vocabulary import Tier
 
 Groups = Iterable[Parameter] | Iterable[dict[str, Any]]
 
@@ -69,8 +71,6 @@ def initialize(
     if model is None:
         raise UsageError("initialize needs a model: engine.initialize(model=..., config=...)")
     meeting = meet(port=distributed_port)
-    if meeting.device.type == "cpu":
-        keep_freed_memory()
     clock = PhaseClock()
     collectives = collectives_of(model)
     if collectives is None:
@@ -87,6 +87,10 @@ def initialize(
             own_optimizer=optimizer is not None, own_schedule=lr_scheduler is not None
         ),
     )
+    if Tier.DISK in (chosen.offload_optimizer.tier, chosen.offload_params.tier):
+        give_freed_memory_back()
+    elif meeting.device.type == "cpu":
+        keep_freed_memory()
     replaced = leave_meta_device(model, meeting.device)
     built = _optimizer(chosen, optimizer, model_parameters, model)
     members = _members(model, built, replaced)
@@ -99,6 +103,7 @@ def initialize(
     )
     if chosen.activations.offload_to_host and recomputation.blocks:
         _say_where_activations_rest(meeting.device, collectives.rank)
+    places = find_places(chosen, rank=collectives.rank, device=meeting.device, clock=clock)
     stage = build_stage(
         Setting(
             module=model,
@@ -106,6 +111,7 @@ def initialize(
             config=chosen,
             collectives=collectives,
             clock=clock,
+            places=places,
             device=meeting.device,
             kept=kept,
         )
@@ -117,6 +123,7 @@ def initialize(
             stage=stage,
             members=members,
             collectives=collectives,
+            places=places,
             clip_norm=chosen.clip_norm,
             sub_group_elements=chosen.zero.sub_group_elements,
         )
@@ -133,6 +140,7 @@ def initialize(
         schedule=schedule,
         collectives=collectives,
         clock=clock,
+        places=places,
         meeting=meeting,
     )
     loader = None
@@ -150,6 +158,7 @@ def initialize(
     _join_job(engine)
     engine.checkpoints.resume()
     clock.turn_over()
+    places.traffic.take()
     return engine, built, loader, schedule
 
 

@@ -15,18 +15,32 @@ from torch.nn import Module
 from engine.activations import ActivationWatch
 from engine.blame import bad_weights, overflow_rows
 from engine.collectives import Collectives
-from engine.facts import CheckpointFacts, CollectiveFacts, OverflowFacts, StepFacts
+from engine.facts import (
+    CheckpointFacts,
+    CollectiveFacts,
+    OffloadFacts,
+    OverflowFacts,
+    StepFacts,
+)
 from engine.intake import Intake
+from engine.kept import KeptActivations
 from engine.memory import Ledger
 from engine.numerics import Numerics
 from engine.recording import Session, Stand
 from engine.resident import resident
 from engine.segments import Segment
-from engine.tracing import PhaseClock
+from engine.tracing import PhaseClock, covered_ns
 from engine.window import Profiler
 from probe.record.rank import RankWriter
 from probe.schema.documents import LastCollective
-from probe.schema.rows import CommCallRow, CommRow, EventRow, MemoryRow, StepRow
+from probe.schema.rows import (
+    CommCallRow,
+    CommRow,
+    EventRow,
+    MemoryRow,
+    OffloadRow,
+    StepRow,
+)
 from probe.schema.vocabulary import CollectiveOp, MemoryCategory, Phase
 
 CALLS_EVERY_STEPS = 50
@@ -77,6 +91,10 @@ class Recorded(Protocol):
     @property
     def collectives(self) -> Collectives | None:
         """The door to the other ranks; None for a loop that has its own."""
+
+    @property
+    def kept(self) -> KeptActivations:
+        """What forward keeps for backward, in bytes."""
 
     def ledger(self) -> Ledger:
         """The bytes of model states."""
@@ -187,6 +205,10 @@ class Recorder:
             )
         if self._calls:
             self._writer.write_all([self._call_row(facts.step, call) for call in self._calls])
+        if facts.offload:
+            self._writer.write_all(
+                [_offload_row(facts.step, transfers) for transfers in facts.offload]
+            )
         self._writer.write(self._memory_row(facts.step))
         if self._numerics is not None and (rows := self._numerics.take()):
             self._writer.write_all(rows)
@@ -302,7 +324,7 @@ class Recorder:
         if self._steps_seen < FIRST_STEPS:
             # Optimizer states come into being within the first step, after the gradients.
             later = self._ledger()
-            self._held = {name: max(held, later[name]) for name, held in self._held.items()}
+            self._held = {name: max(self._held.get(name, 0), held) for name, held in later.items()}
         now_ns = monotonic_ns()
         if now_ns - self._resident_asked_ns >= RESIDENT_AGE_NS:
             self._resident_asked_ns = now_ns
@@ -316,18 +338,31 @@ class Recorder:
 
     def _ledger(self) -> dict[str, int]:
         """The ledger as columns of the memory table."""
-        held = self._engine.ledger().held_bytes
+        ledger = self._engine.ledger()
+        elsewhere: dict[MemoryCategory, int] = dict.fromkeys(MemoryCategory, 0)
+        columns = {}
+        for (tier, category), size in ledger.away_bytes.items():
+            elsewhere[category] += size
+            columns[f"{tier}_{category}_bytes"] = size
         return {
-            **{f"device_{category}_bytes": held.get(category, 0) for category in MemoryCategory},
+            **{
+                f"device_{category}_bytes": ledger.held_bytes.get(category, 0) - away
+                for category, away in elsewhere.items()
+            },
+            **columns,
             "host_activations_bytes": self._engine.kept.host_bytes,
         }
 
 
-def covered_ns(intervals: Sequence[tuple[int, int]]) -> int:
-    """How long at least one of the intervals was open."""
-    total = 0
-    reached = 0
-    for begin, end in sorted(intervals):
-        total += max(0, end - max(begin, reached))
-        reached = max(reached, end)
-    return total
+def _offload_row(step: int, facts: OffloadFacts) -> OffloadRow:
+    return OffloadRow(
+        step=step,
+        tier=facts.tier,
+        direction=facts.direction,
+        category=facts.category,
+        transfers=facts.transfers,
+        moved_bytes=facts.moved_bytes,
+        busy_ns=facts.busy_ns,
+        exposed_ns=facts.exposed_ns,
+        queue_depth=facts.queue_depth,
+    )

@@ -18,8 +18,9 @@ from engine.partition import Member
 from engine.precision import weight_dtype
 from engine.segments import Segment
 from engine.stages import Stage
+from engine.storage import Places
 from engine.update import Update
-from probe.schema.vocabulary import MemoryCategory
+from probe.schema.vocabulary import MemoryCategory, Tier
 
 
 class Questions:
@@ -30,6 +31,7 @@ class Questions:
     collectives: Collectives
     loss_scaler: LossScaler
     kept: KeptActivations
+    places: Places
     global_rank: int
     world_size: int
     _members: list[Member]
@@ -106,13 +108,20 @@ class Questions:
     def ledger(self) -> Ledger:
         """The bytes of model states on this rank beside their closed form."""
         held = {category: storage_bytes(some) for category, some in self._stage.held().items()}
+        away = {where: storage_bytes(some) for where, some in self._stage.away().items()}
         states = [] if self._update is None else self._update.optimizer_states()
         held[MemoryCategory.OPTIMIZER_STATES] = storage_bytes(states)
+        if self.places.states.tier is not Tier.DEVICE:
+            away[Tier.HOST, MemoryCategory.OPTIMIZER_STATES] = storage_bytes(states)
         held[MemoryCategory.ACTIVATIONS] = self.kept.device_bytes
         held[MemoryCategory.COMM_BUFFERS] = self.collectives.pool.held_bytes
+        for where, more in self.places.held_bytes().items():
+            away[where] = away.get(where, 0) + more
+            held[where[1]] = held.get(where[1], 0) + more
         trained = sum(member.elements for member in self._members if member.group is not None)
         masters = sum(segment.elements for segment in self._stage.segments)
         wide = sum(state.numel() for state in states if state.dim())
+        wide += away.get((Tier.DISK, MemoryCategory.OPTIMIZER_STATES), 0) // 4
         size = ModelSize(
             stage=self.config.zero.stage,
             world=self.world_size,
@@ -121,4 +130,4 @@ class Questions:
             weight_bytes=weight_dtype(self.config.precision.precision).itemsize,
             moments=round(wide / masters) if masters else 0,
         )
-        return Ledger(held_bytes=held, predicted_bytes=closed_form(size))
+        return Ledger(held_bytes=held, away_bytes=away, predicted_bytes=closed_form(size))

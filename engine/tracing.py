@@ -5,6 +5,7 @@ time. The same words appear in `record_function`, hence in a profiler's trace; w
 nobody would read them, and they are left out.
 """
 
+from collections.abc import Sequence
 from time import monotonic_ns
 from types import TracebackType
 
@@ -105,3 +106,13 @@ class _Span:
         if self._label is not None:
             self._label.__exit__(kind, error, trace)
         self._clock._leave()
+
+
+def covered_ns(intervals: Sequence[tuple[int, int]]) -> int:
+    """How long at least one of the intervals was open."""
+    total = 0
+    reached = 0
+    for begin, end in sorted(intervals):
+        total += max(0, end - max(begin, reached))
+        reached = max(reached, end)
+    return total

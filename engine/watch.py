@@ -13,6 +13,7 @@ collectives, its gradients' norm before clipping, and how they fit into 16 bits.
 import os
 import platform
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import wraps
 from typing import Any
 
@@ -26,6 +27,7 @@ from torch.optim import Optimizer
 from engine.blame import bad_losses, describe_bad
 from engine.facts import BadTensor, Observer, OverflowFacts, StepFacts
 from engine.first_bad import FirstBad
+from engine.kept import KeptActivations
 from engine.loaders import time_loaders
 from engine.memory import Ledger, storage_bytes
 from engine.nested import tensors_in
@@ -76,6 +78,7 @@ class _RecordedLoop(Watch):
     ) -> None:
         self.module = model
         self.clock = PhaseClock()
+        self.kept = KeptActivations(model)
         self.global_rank = session.header.rank
         self.world_size = int(os.environ.get("WORLD_SIZE", "1"))
         self.segments = ()
@@ -136,6 +139,7 @@ class _RecordedLoop(Watch):
                 began_ns=began_ns,
                 wall_ns=wall_ns,
                 phase_ns=phase_ns,
+                recompute_ns=0,
             )
         )
         self._step += 1
@@ -150,6 +154,7 @@ class _RecordedLoop(Watch):
             MemoryCategory.GRADS: storage_bytes(
                 [weight.grad for weight in weights if weight.grad is not None]
             ),
+            MemoryCategory.ACTIVATIONS: self.kept.device_bytes,
             MemoryCategory.OPTIMIZER_STATES: storage_bytes(
                 [
                     tensor
@@ -163,18 +168,20 @@ class _RecordedLoop(Watch):
     # - What torch tells
 
     def _hook_forward(self) -> None:
-        spans: list[Any] = []
+        spans: list[ExitStack] = []
 
         def begins(module: Module, args: tuple[Any, ...]) -> None:
             del module, args
             if not self._described:
                 self._describe()
-            spans.append(self.clock.phase(Phase.FORWARD))
-            spans[-1].__enter__()
+            span = ExitStack()
+            span.enter_context(self.clock.phase(Phase.FORWARD))
+            span.enter_context(self.kept.watching_forward())
+            spans.append(span)
 
         def ends(module: Module, args: tuple[Any, ...], output: Any) -> None:
             del module, args
-            spans.pop().__exit__(None, None, None)
+            spans.pop().close()
             for tensor in tensors_in(output):
                 if tensor.requires_grad:
                     tensor.register_hook(self._backward_begins)  # type: ignore[no-untyped-call]
@@ -196,6 +203,7 @@ class _RecordedLoop(Watch):
         def ends() -> None:
             span.__exit__(None, None, None)
             self._first_bad.end()
+            self.kept.forget()
             self._in_backward = False
             self._micro_batches += 1
 

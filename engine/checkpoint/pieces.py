@@ -99,7 +99,7 @@ class Holdings:
                 self.scalars.setdefault(span.member.name, {})[name] = values
 
     def _frozen_pieces(self, frozen: Frozen) -> Iterator[Piece]:
-        values, start = frozen.values, frozen.offset
+        values, start = frozen.read(), frozen.offset
         if frozen.on_every_rank:
             mine = self._share(values.numel())
             values, start = values[mine], start + mine.start

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 import torch
-from torch import Tensor
 from torch.nn import Module
 
 from engine.checkpoint import fitting
@@ -115,7 +114,12 @@ def _segments(model: Model, states: dict[int, fitting.States]) -> Iterator[Desti
 
 def _frozen(model: Model) -> Iterator[Destination]:
     for frozen in model.stage.frozen():
-        yield _one(f"{MASTER}.{frozen.member.name}", frozen.offset, frozen.values)
+        name = f"{MASTER}.{frozen.member.name}"
+        yield Destination(
+            elements=frozen.elements,
+            places=(Place(tensor=name, start=frozen.offset, elements=frozen.elements, at=0),),
+            take=frozen.write,
+        )
 
 
 def _buffers(model: Model, source: int) -> Iterator[Destination]:
@@ -129,15 +133,3 @@ def _buffers(model: Model, source: int) -> Iterator[Destination]:
                 ),
                 take=lambda values, flat=flat: flat.copy_(values.view(flat.shape)),  # type: ignore[misc]
             )
-
-
-def _one(tensor: str, start: int, target: Tensor) -> Destination:
-    return Destination(
-        elements=target.numel(),
-        places=(Place(tensor=tensor, start=start, elements=target.numel(), at=0),),
-        take=lambda values: _put(target, values),
-    )
-
-
-def _put(target: Tensor, values: Tensor) -> None:
-    target.copy_(values)

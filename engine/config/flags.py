@@ -104,6 +104,8 @@ def apply_flags(reading: Reading, flags: FlagOverrides) -> None:
             _set(reading, f"{option} {_spelled(name, values[name])}", path, values[name])
     if "precision" in values:
         _set_precision(reading, values["precision"])
+    if values.get("offload_optimizer") is Tier.DISK:
+        _overlap_disk(reading)
     if "disk_path" in values:
         _set_disk_path(reading, values["disk_path"])
     for name, (option, path) in PARAMETERS.items():
@@ -181,6 +183,14 @@ def _set_disk_path(reading: Reading, folder: str) -> None:
     for block in (OFFLOAD_OPTIMIZER, OFFLOAD_PARAM):
         if reading.values.get(f"{block}.device") is Tier.DISK:
             _set(reading, f"--offload-path {written(folder)}", f"{block}.nvme_path", folder)
+
+
+def _overlap_disk(reading: Reading) -> None:
+    """A disk asked for on the command line works beside the update, if no file says otherwise."""
+    for name in ("pipeline_read", "pipeline_write"):
+        path = f"{OFFLOAD_OPTIMIZER}.{name}"
+        if path not in reading.values:
+            _set(reading, "--offload-to disk", path, True)
 
 
 def _set_parameter(reading: Reading, option: str, path: str, value: float) -> None:

@@ -17,7 +17,7 @@ from engine.facts import BadTensor
 from engine.offenders import name_bad_tensors
 from engine.partition import Layout, Span, plan_buckets
 from engine.reduction import IN_FLIGHT
-from engine.segments import Segment, publish_masters
+from engine.segments import Segment
 from engine.stages.base import Frozen, Setting, Stage
 from engine.weights import common_values
 from probe.schema.vocabulary import MemoryCategory, Phase
@@ -81,7 +81,7 @@ class Replica(Stage):
             segment.spans[0].member.parameter.grad = None
 
     def publish(self) -> None:
-        publish_masters(self.segments)
+        """Every rank made the same update."""
 
     @property
     def used(self) -> set[int]:
@@ -101,8 +101,14 @@ class Replica(Stage):
 
     def frozen(self) -> Iterator[Frozen]:
         for member in self._setting.frozen:
-            values = member.parameter.detach().view(-1)
-            yield Frozen(member=member, offset=0, values=values, on_every_rank=True)
+            yield Frozen(
+                member=member,
+                offset=0,
+                start=0,
+                elements=member.elements,
+                weights=member.parameter.detach().view(-1),
+                on_every_rank=True,
+            )
 
     def held(self) -> Mapping[MemoryCategory, Sequence[Tensor]]:
         parameters = [member.parameter for member in self._setting.members]
@@ -124,7 +130,8 @@ class Replica(Stage):
                 self._masters[parameter] = whole.clone()
 
     def _segment(self, layout: Layout, at: int) -> Segment:
-        member = layout.slots[at].member
+        slot = layout.slots[at]
+        member = slot.member
         assert member.group is not None, "only what is trained is in these layouts"
         weights = member.parameter.detach().view(-1)
         master = self._masters.get(member.parameter)
@@ -134,6 +141,8 @@ class Replica(Stage):
             gradient=None,
             target=None if master is None else weights,
             spans=(Span(member=member, start=0, stop=member.elements, offset=0),),
+            layout=layout,
+            start=slot.start,
         )
 
     def _accumulate(self, parameter: Parameter) -> None:

@@ -249,8 +249,13 @@ class OffloadRow(Row, frozen=True, kw_only=True):
     direction: Annotated[Direction, text("fetch: towards the device; store: away from it")]
     category: Annotated[MemoryCategory, text("What was moved")]
     transfers: Annotated[Int, count("Number of transfers")] = 0
-    moved_bytes: Annotated[Int, byte_count("Bytes moved")] = 0
-    busy_ns: Annotated[Int, nanoseconds("Time with at least one of these transfers under way")] = 0
+    moved_bytes: Annotated[
+        Int, byte_count("Bytes moved; handed over in place where the busy time is zero")
+    ] = 0
+    busy_ns: Annotated[
+        Int,
+        nanoseconds("Time with at least one of these under way; zero where memory is the same"),
+    ] = 0
     exposed_ns: Annotated[
         Int, nanoseconds("Part of the busy time in which compute stood still")
     ] = 0

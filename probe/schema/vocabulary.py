@@ -112,6 +112,8 @@ class EventKind(StrEnum):
     CHECKPOINT_SAVED = "checkpoint_saved"
     CHECKPOINT_LOADED = "checkpoint_loaded"
     PROFILE_WINDOW = "profile_window"
+    OFFLOAD = "offload"
+    """Where state rests, and what that tier was measured to do."""
     SCALE_AT_MINIMUM = "scale_at_minimum"
     HANG = "hang"
     WARNING = "warning"

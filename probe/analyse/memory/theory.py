@@ -185,7 +185,8 @@ def _name(
         return Residual.PADDING
     if category is MemoryCategory.ACTIVATIONS and difference < 0:
         return Residual.UNSAVED
-    if category is MemoryCategory.PARAMS and config.stage == 3 and difference > 0:
+    offloaded = config.offload_params is not Tier.DEVICE
+    if category is MemoryCategory.PARAMS and config.stage == 3 and (difference > 0 or offloaded):
         return Residual.RESIDENT
     if category is MemoryCategory.GRADS and config.settings.get("precision.accumulate_in_fp32"):
         return Residual.FP32_SUMS
