@@ -20,11 +20,17 @@ $(STAMP): pyproject.toml constraints.txt
 env: $(STAMP) ## Create .venv with everything but the benchmark witnesses
 
 .PHONY: demo
-demo: env ## Record a small GPT under two settings and look at the runs
-	$(BIN)/probe run train.py --stage 0 --fp32 --name demo-fp32
-	$(BIN)/probe run train.py --stage 3 --bf16 --name demo-bf16
-	$(BIN)/probe list
-	$(BIN)/probe show latest
+demo: env ## Record a small GPT under a few settings, compare, serve (SERVE=0: do not serve)
+	@SERVE=$(SERVE) $(BIN)/python -m sample_runs.demo
+
+.PHONY: sweep
+SWEEP ?= --stages 0,1,2,3 --precisions fp32,fp16,bf16 --steps 40
+sweep: env ## Record the matrix of settings and print its table; SWEEP="..." for another one
+	$(BIN)/probe sweep train.py $(SWEEP)
+
+.PHONY: sample-runs
+sample-runs: env ## Record sample_runs/ again
+	$(BIN)/python -m sample_runs.record
 
 .PHONY: test
 test: env ## Run the whole suite
@@ -49,6 +55,7 @@ format: env ## Put the code into its format
 bench: env ## Measure the run directory and comparing; prints tables
 	$(BIN)/python -m benchmarks.run_directory
 	$(BIN)/python -m benchmarks.compare
+	$(BIN)/python -m benchmarks.checkpoint
 
 BENCH := .venv-bench/bin
 BENCH_STAMP := .venv-bench/.installed

@@ -92,8 +92,10 @@ def main() -> None:
         },
     )
     chance = torch.Generator().manual_seed(trainer.global_rank)
+    trainer.remember(chance=chance)  # with --resume it goes on where it was saved
     micro_steps = arguments.steps * trainer.gradient_accumulation_steps()
-    for _ in range(micro_steps):
+    loss = torch.tensor(float("nan"))
+    for _ in range(trainer.micro_steps, micro_steps):
         starts = torch.randint(
             len(text) - arguments.length - 1, (arguments.batch,), generator=chance
         )

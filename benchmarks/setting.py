@@ -5,6 +5,7 @@ Every contestant is built from the same `Setting`, so a difference in its figure
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from tempfile import mkdtemp
 from typing import Any
 
 import torch
@@ -23,6 +24,16 @@ DEVICE = "cpu"
 """Where everything runs: DeepSpeed, DDP and FSDP2 all work there through gloo."""
 
 SHAPES: Mapping[str, Shape] = {"full": FULL, "small": SMALL, "tiny": TINY}
+
+
+OFFLOADS: Mapping[str, tuple[tuple[str, ...], str]] = {
+    "none": ((), "none"),
+    "optimizer-cpu": (("offload_optimizer",), "cpu"),
+    "optimizer-nvme": (("offload_optimizer",), "nvme"),
+    "params-cpu": (("offload_optimizer", "offload_param"), "cpu"),
+    "params-nvme": (("offload_optimizer", "offload_param"), "nvme"),
+}
+"""The blocks of the configuration that an offload needs, and their device."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +64,8 @@ class Setting:
     initial_scale_power: int = 10
     """fp16 starts so low that no step of a speed run overflows: a skipped step is a fast one."""
     scale_window: int = 1000
+    offload: str = "none"
+    """What rests elsewhere and where, as in "optimizer-cpu" or "params-nvme"; see `OFFLOADS`."""
 
     @property
     def compute_dtype(self) -> torch.dtype:
@@ -74,6 +87,14 @@ def zero_config(setting: Setting) -> dict[str, Any]:
         "zero_optimization": {"stage": setting.stage},
         "optimizer": {"type": "AdamW", "params": setting.adamw.keywords()},
     }
+    blocks, device = OFFLOADS[setting.offload]
+    for block in blocks:
+        config["zero_optimization"][block] = {"device": device}
+        if device == "nvme":
+            # A folder of its own: contestants that live at the same time would share files.
+            config["zero_optimization"][block]["nvme_path"] = mkdtemp()
+        if block == "offload_optimizer":
+            config["zero_optimization"][block] |= {"pipeline_read": True, "pipeline_write": True}
     if setting.precision is Precision.BF16:
         config["bf16"] = {"enabled": True}
     if setting.precision is Precision.FP16:

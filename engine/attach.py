@@ -4,6 +4,7 @@ import platform
 from collections.abc import Mapping
 from dataclasses import asdict
 from enum import Enum
+from time import monotonic_ns
 from typing import Any
 
 import torch
@@ -15,11 +16,13 @@ from engine.observer import Recorder
 from engine.partition import Member
 from engine.precision import compute_dtype
 from engine.recording import Session, current
+from engine.storage import Places
 from engine.units import plan_units
 from engine.window import Profiler
 from probe import __version__
 from probe.schema.documents import Header, ModelFacts, RunConfig
-from probe.schema.vocabulary import CollectiveOp
+from probe.schema.rows import EventRow
+from probe.schema.vocabulary import CollectiveOp, EventKind, Tier
 
 _REPLACED_ON_GLOO = {CollectiveOp.REDUCE_SCATTER: CollectiveOp.ALL_TO_ALL}
 """What is really run where the backend has no true form of an operation."""
@@ -33,18 +36,51 @@ def attach(engine: Engine, members: list[Member]) -> None:
     session.header = _described(session.header, engine, members)
     session.writer.describe(session.header)
     on_gloo = engine.device.type == "cpu"
+    numerics = _numerics(session.handover.numerics_every, engine, members)
+    if numerics is not None:
+        engine.watch_updates(numerics)
     recorder = Recorder(
         session,
         session.writer,
         engine,
         backend_op=lambda op: _REPLACED_ON_GLOO.get(op, op) if on_gloo else op,
         profiler=_profiler(session, engine),
-        numerics=_numerics(session.handover.numerics_every, engine, members),
+        numerics=numerics,
+        micro_batch_samples=engine.config.batch.micro,
     )
     engine.observer = recorder
     engine.note_micro_batches()
     session.take_over(recorder.stand, engine.clock)
+    if rows := offload_events(engine.places):
+        session.writer.write_all(rows)
     time_loaders(engine.clock)
+
+
+def offload_events(places: Places) -> list[EventRow]:
+    """Where state rests, and what a disk was measured to do before it was used."""
+    rows = []
+    if places.link is not None and places.link.shared:
+        rows.append(
+            EventRow(
+                time_ns=monotonic_ns(),
+                kind=EventKind.OFFLOAD,
+                name=Tier.HOST,
+                message="Device and host are the same memory here: what passes between them is"
+                " handed over in place, and host memory is no relief to the device.",
+            )
+        )
+    rows += [
+        EventRow(
+            time_ns=monotonic_ns(),
+            kind=EventKind.OFFLOAD,
+            name=f"{Tier.DISK} {speed.direction}",
+            message="Measured once on the file that is used, before the first step.",
+            duration_ns=speed.took_ns,
+            size_bytes=speed.moved_bytes,
+        )
+        for speed in places.speeds
+    ]
+    return rows
 
 
 def _profiler(session: Session, engine: Engine) -> Profiler | None:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from engine.collectives.summation import kind_of, largest_finite
 from engine.facts import BadTensor, OverflowFacts
-from engine.segments import Segment
+from engine.segments import Segment, known_weights
 from probe.schema.rows import OverflowRow
 from probe.schema.vocabulary import Phase, TensorRole
 
@@ -54,7 +54,7 @@ def bad_weights(segments: Iterable[Segment], rank: int) -> list[BadTensor]:
     """Weights of this rank's segments that are no numbers themselves."""
     found = []
     for segment in segments:
-        master = segment.master.detach()
+        master = known_weights(segment)
         if bool(master.isfinite().all()):
             continue
         for span in segment.spans:

@@ -1,7 +1,8 @@
 """A step, told in order: forward, backward, and at the boundary one update that all ranks agree on.
 
 The `Engine` only conducts. Where weights and gradients live is the stage's matter, how they are
-updated the update's, what is cast the precision's, how large the loss scale is the scaler's.
+updated the update's, what is cast the precision's, how large the loss scale is the scaler's;
+what one may ask is in `questions.py`.
 """
 
 from collections.abc import Iterator
@@ -11,25 +12,27 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import Module
-from torch.optim import Optimizer
 
 from engine.blame import bad_losses
+from engine.checkpoint import CheckpointCalls, Checkpoints, Counters, Parts
 from engine.collectives import Collectives, Meeting
 from engine.config.policies import Config
 from engine.facts import Observer, OverflowFacts, StepFacts
+from engine.kept import KeptActivations
 from engine.loss_scale import LossScaler, ScaleAtMinimumError
-from engine.memory import Ledger, ModelSize, closed_form, storage_bytes
 from engine.partition import Member
-from engine.precision import autocast, cast_inputs, weight_dtype
-from engine.segments import Segment
+from engine.precision import autocast, cast_inputs
+from engine.questions import Questions
+from engine.recomputation import Recomputation
 from engine.stages import Stage
+from engine.storage import Places
 from engine.tracing import PhaseClock
 from engine.update import Outcome, Update, UpdateWatch
 from probe.errors import UsageError
-from probe.schema.vocabulary import MemoryCategory, Phase, Precision, SkipReason
+from probe.schema.vocabulary import Phase, Precision, SkipReason
 
 
-class Engine:
+class Engine(Questions, CheckpointCalls):
     """A model that trains over all ranks; what it does not know itself it asks the model."""
 
     def __init__(
@@ -39,17 +42,21 @@ class Engine:
         config: Config,
         members: list[Member],
         stage: Stage,
+        kept: KeptActivations,
+        recomputation: Recomputation,
         update: Update | None,
         scaler: LossScaler,
         schedule: Any | None,
         collectives: Collectives,
         clock: PhaseClock,
+        places: Places,
         meeting: Meeting,
     ) -> None:
         self.module = module
         self.config = config
         self.collectives = collectives
         self.clock = clock
+        self.places = places
         self.device = meeting.device
         self.local_rank = meeting.local_rank
         self.global_rank = collectives.rank
@@ -59,9 +66,11 @@ class Engine:
         self.global_steps = 0
         self.skipped_steps = 0
         self.micro_steps = 0
+        self.kept = kept
         self.last_overflow: OverflowFacts | None = None
         self._members = members
         self._stage = stage
+        self._recomputation = recomputation
         self._update = update
         self._losses: list[Tensor] = []
         self._backward_since_step = False
@@ -72,6 +81,22 @@ class Engine:
         self._applied = False
         self._gradient_norm = 0.0
         self._last_applied_step: int | None = None
+        self.checkpoints = Checkpoints(
+            Parts(
+                module=module,
+                config=config,
+                members=members,
+                stage=stage,
+                update=update,
+                scaler=scaler,
+                schedule=schedule,
+                collectives=collectives,
+                clock=clock,
+                device=meeting.device,
+                counters=self._counters,
+                begin_at=self._begin_at,
+            )
+        )
         self._say_where()
 
     # - The training loop
@@ -79,7 +104,11 @@ class Engine:
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Run the model on inputs cast to its precision."""
         precision = self.config.precision.precision
-        with self.clock.phase(Phase.FORWARD), autocast(precision, self.device):
+        with (
+            self.clock.phase(Phase.FORWARD),
+            self.kept.watching_forward(),
+            autocast(precision, self.device),
+        ):
             return self.module(*cast_inputs(args, precision), **cast_inputs(kwargs, precision))
 
     __call__ = forward
@@ -110,6 +139,7 @@ class Engine:
             scaled.backward(retain_graph=retain_graph)  # type: ignore[no-untyped-call]
             self._stage.end_backward()
             self._update.first_bad.end()
+            self.kept.forget()
         if synchronise and not self._held_back:
             self._stage.date(len(self._losses) - 1)
         self._held_back = not synchronise
@@ -148,6 +178,7 @@ class Engine:
                 self._stage.publish()
             self._stage.clear()
         self._conclude(outcome, self._scale_used)
+        self.checkpoints.save_if_due(self.global_steps)
 
     def is_gradient_accumulation_boundary(self) -> bool:
         """Whether the next `step` updates the weights."""
@@ -179,17 +210,7 @@ class Engine:
         """Forget what was accumulated."""
         self._stage.clear()
 
-    # - What one may ask
-
-    @property
-    def optimizer(self) -> Optimizer | None:
-        """The user's optimizer; its groups hold this rank's segments."""
-        return None if self._update is None else self._update.optimizer
-
-    @property
-    def segments(self) -> list[Segment]:
-        """What this rank updates."""
-        return self._stage.segments
+    # - Who looks on
 
     @property
     def observer(self) -> Observer:
@@ -200,81 +221,6 @@ class Engine:
     def observer(self, observer: Observer) -> None:
         self.collectives.observer = observer
         observer.step_began(self.global_steps)
-
-    @property
-    def loss_scale(self) -> float:
-        """What the next loss is multiplied by."""
-        return self.loss_scaler.scale
-
-    @property
-    def cur_scale(self) -> float:
-        """DeepSpeed's name for `loss_scale`."""
-        return self.loss_scaler.scale
-
-    def train_batch_size(self) -> int:
-        """Samples a step, over all ranks."""
-        return (
-            self.train_micro_batch_size_per_gpu()
-            * self.gradient_accumulation_steps()
-            * self.world_size
-        )
-
-    def train_micro_batch_size_per_gpu(self) -> int:
-        """Samples a rank takes at once."""
-        return self.config.batch.micro or 1
-
-    def gradient_accumulation_steps(self) -> int:
-        """Micro-batches a step."""
-        return self.config.batch.accumulation_steps
-
-    def zero_optimization_stage(self) -> int:
-        """0 to 3."""
-        return self.config.zero.stage
-
-    def get_lr(self) -> list[float]:
-        """The learning rate of each parameter group."""
-        assert self._update is not None, "asked of an engine that trains"
-        return [float(group["lr"]) for group in self._update.optimizer.param_groups]
-
-    def get_global_grad_norm(self) -> float:
-        """The last step's norm of gradients, unscaled, before clipping; inf or NaN if skipped."""
-        return self._gradient_norm
-
-    def consolidated_state_dict(self, dtype: torch.dtype | None = None) -> dict[str, Tensor]:
-        """The whole model on the host of rank 0, empty elsewhere; every rank must call it.
-
-        `torch.float32` gives the masters, None the type the model computes in.
-        """
-        masters = dtype == torch.float32
-        values: dict[int, Tensor] = {}
-        for parameter, whole in self._stage.whole_weights(masters=masters):
-            if self.global_rank == 0:
-                values[id(parameter)] = whole.detach().to("cpu", dtype or whole.dtype, copy=True)
-        if self.global_rank != 0:
-            return {}
-        return {
-            name: values[id(tensor)] if id(tensor) in values else tensor.detach().cpu().clone()
-            for name, tensor in self.module.state_dict(keep_vars=True).items()
-        }
-
-    def ledger(self) -> Ledger:
-        """The bytes of model states on this rank beside their closed form."""
-        held = {category: storage_bytes(some) for category, some in self._stage.held().items()}
-        states = [] if self._update is None else self._update.optimizer_states()
-        held[MemoryCategory.OPTIMIZER_STATES] = storage_bytes(states)
-        held[MemoryCategory.COMM_BUFFERS] = self.collectives.pool.held_bytes
-        trained = sum(member.elements for member in self._members if member.group is not None)
-        masters = sum(segment.elements for segment in self._stage.segments)
-        wide = sum(state.numel() for state in states if state.dim())
-        size = ModelSize(
-            stage=self.config.zero.stage,
-            world=self.world_size,
-            trained_elements=trained,
-            frozen_elements=sum(member.elements for member in self._members) - trained,
-            weight_bytes=weight_dtype(self.config.precision.precision).itemsize,
-            moments=round(wide / masters) if masters else 0,
-        )
-        return Ledger(held_bytes=held, predicted_bytes=closed_form(size))
 
     def watch_updates(self, watch: UpdateWatch) -> None:
         """Let someone look at gradients and weights around every update."""
@@ -287,8 +233,15 @@ class Engine:
             self._update.first_bad.notes_sums = self.gradient_accumulation_steps() > 1
 
     def close(self) -> None:
-        """Stop watching the peers; they learn that this rank is done."""
-        self.collectives.close()
+        """Wait for a checkpoint on its way, then tell the peers that this rank is done.
+
+        Files of offloaded states go with it.
+        """
+        try:
+            self.checkpoints.finish()
+        finally:
+            self.collectives.close()
+            self.places.close()
 
     def __getattr__(self, name: str) -> Any:
         if name == "module":
@@ -336,6 +289,8 @@ class Engine:
                 began_ns=began_ns,
                 wall_ns=wall_ns,
                 phase_ns=phase_ns,
+                offload=self.places.traffic.take(),
+                recompute_ns=self._recomputation.take_spent_ns(),
             )
         )
         self._losses.clear()
@@ -345,6 +300,27 @@ class Engine:
         if stuck is not None:
             self.collectives.leave_last_words(f"stopped: {stuck}")
             raise stuck
+        self.observer.step_began(self.global_steps)
+
+    def _counters(self) -> Counters | None:
+        if self._losses:
+            return None
+        return Counters(
+            global_steps=self.global_steps,
+            skipped_steps=self.skipped_steps,
+            micro_steps=self.micro_steps,
+            last_applied_step=self._last_applied_step,
+        )
+
+    def _begin_at(self, counters: Counters) -> None:
+        self.global_steps = counters.global_steps
+        self.skipped_steps = counters.skipped_steps
+        self.micro_steps = counters.micro_steps
+        self._last_applied_step = counters.last_applied_step
+        self._losses.clear()
+        self._scale_used = None
+        self._backward_since_step = False
+        self._say_where()
         self.observer.step_began(self.global_steps)
 
     def _culprit(self, outcome: Outcome) -> str:

@@ -1,14 +1,24 @@
 """What the engine tells whoever listens: plain facts, no tensors, no files.
 
-The engine calls an `Observer` at five points only. The default does nothing; the recorder that
-turns facts into rows implements the same five methods.
+The engine calls an `Observer` at six points only. The default does nothing; the recorder that turns
+facts into rows implements the same six methods.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from probe.schema.vocabulary import CollectiveOp, NonFinite, Phase, SkipReason, TensorRole
+from probe.schema.vocabulary import (
+    CollectiveOp,
+    Direction,
+    EventKind,
+    MemoryCategory,
+    NonFinite,
+    Phase,
+    SkipReason,
+    TensorRole,
+    Tier,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +74,22 @@ class OverflowFacts:
 
 
 @dataclass(frozen=True, kw_only=True)
+class OffloadFacts:
+    """All transfers of one category in one direction that ended in a step."""
+
+    tier: Tier
+    direction: Direction
+    category: MemoryCategory
+    transfers: int
+    moved_bytes: int
+    busy_ns: int
+    """How long at least one of them was under way."""
+    exposed_ns: int
+    queue_depth: int
+    """Most that were under way at once."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class StepFacts:
     """One optimizer step as it was, applied or skipped."""
 
@@ -71,18 +97,37 @@ class StepFacts:
     applied: bool
     skip_reason: SkipReason | None
     loss: float | None
-    gradient_norm: float
-    """The global norm after unscaling, before clipping; inf or NaN on a skipped step."""
+    gradient_norm: float | None
+    """The global norm after unscaling, before clipping; inf or NaN on a skipped step.
+    None where nobody computed it."""
     clip_coefficient: float | None
     """What clipping multiplied the gradients by; None without clipping or on a skipped step."""
     loss_scale_used: float
     loss_scale_next: float
-    hysteresis_left: int
+    hysteresis_left: int | None
     learning_rates: tuple[float, ...]
     micro_batches: int
     began_ns: int
     wall_ns: int
     phase_ns: Mapping[Phase, int]
+    recompute_ns: int
+    """Part of backward in which blocks were computed again."""
+    offload: tuple[OffloadFacts, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckpointFacts:
+    """A checkpoint that this rank saved its part of, or loaded."""
+
+    kind: EventKind
+    tag: str
+    began_ns: int
+    duration_ns: int
+    """Until it was wholly on disk; an asynchronous one goes on beside the steps."""
+    blocking_ns: int
+    """How long the training stood still for it."""
+    size_bytes: int
+    """Of this rank's tensors where it was saved, of all where it was loaded."""
 
 
 class Observer(Protocol):
@@ -103,6 +148,9 @@ class Observer(Protocol):
     def overflow_found(self, facts: OverflowFacts) -> None:
         """The step will be skipped."""
 
+    def checkpoint_done(self, facts: CheckpointFacts) -> None:
+        """A checkpoint was saved or loaded; told by a thread if it was saved asynchronously."""
+
 
 class Silence:
     """The observer that does nothing."""
@@ -120,4 +168,7 @@ class Silence:
         """Nothing."""
 
     def overflow_found(self, facts: OverflowFacts) -> None:
+        """Nothing."""
+
+    def checkpoint_done(self, facts: CheckpointFacts) -> None:
         """Nothing."""

@@ -1,15 +1,18 @@
 """From a model and a configuration to an engine, with DeepSpeed's signature and result."""
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
+import torch
 from torch.nn import Module, Parameter
 from torch.optim import Optimizer
-from torch.utils.data import DataLoader, Dataset
-from torch.utils.data.distributed import DistributedSampler
+from torch.utils.data import Dataset
 
 from engine.attach import attach
+from engine.batches import TimedLoader
+from engine.checkpoint import Job
 from engine.collectives import Collectives, meet
 from engine.config.facts import ModelFacts, ScriptFacts
 from engine.config.flags import FlagOverrides
@@ -17,20 +20,24 @@ from engine.config.load import Source, read_config
 from engine.config.policies import Config
 from engine.engine import Engine
 from engine.facts import Silence
-from engine.host_memory import keep_freed_memory
+from engine.host_memory import give_freed_memory_back, keep_freed_memory
+from engine.kept import KeptActivations
 from engine.loss_scale import LossScaler
 from engine.optimizers import build_optimizer
 from engine.partition import Member
 from engine.precision import cast_buffers
+from engine.recomputation import Recomputation
 from engine.recording import current
 from engine.schedules import build_schedule
 from engine.sharded_init import collectives_of, leave_meta_device, whole_shape
 from engine.stages import Setting, build_stage
+from engine.storage.places import find_places
 from engine.tracing import PhaseClock
 from engine.update import Update
 from probe.errors import UsageError
 from probe.schema.handover import Handover
-from probe.schema.vocabulary import Phase
+from probe.schema.layout import CHECKPOINTS_DIR
+from probe.schema.vocabulary import Tier
 
 Groups = Iterable[Parameter] | Iterable[dict[str, Any]]
 
@@ -49,7 +56,7 @@ def initialize(
     config: Source | None = None,
     mesh_param: Any = None,
     config_params: Source | None = None,
-) -> tuple[Engine, Optimizer | None, "TimedLoader | None", Any]:
+) -> tuple[Engine, Optimizer | None, TimedLoader | None, Any]:
     """Make a model train over all ranks.
 
     Returns (engine, optimizer, dataloader, lr_scheduler) as DeepSpeed does. A process group is
@@ -64,8 +71,6 @@ def initialize(
     if model is None:
         raise UsageError("initialize needs a model: engine.initialize(model=..., config=...)")
     meeting = meet(port=distributed_port)
-    if meeting.device.type == "cpu":
-        keep_freed_memory()
     clock = PhaseClock()
     collectives = collectives_of(model)
     if collectives is None:
@@ -82,12 +87,23 @@ def initialize(
             own_optimizer=optimizer is not None, own_schedule=lr_scheduler is not None
         ),
     )
+    if Tier.DISK in (chosen.offload_optimizer.tier, chosen.offload_params.tier):
+        give_freed_memory_back()
+    elif meeting.device.type == "cpu":
+        keep_freed_memory()
     replaced = leave_meta_device(model, meeting.device)
     built = _optimizer(chosen, optimizer, model_parameters, model)
     members = _members(model, built, replaced)
     cast_buffers(model, chosen.precision.precision, meeting.device)
     for name, buffer in model.named_buffers():
         collectives.broadcast(buffer, block=f"buffer {name}")
+    kept = KeptActivations(model)
+    recomputation = Recomputation(
+        model, chosen.activations, clock=clock, kept=kept, device=meeting.device
+    )
+    if chosen.activations.offload_to_host and recomputation.blocks:
+        _say_where_activations_rest(meeting.device, collectives.rank)
+    places = find_places(chosen, rank=collectives.rank, device=meeting.device, clock=clock)
     stage = build_stage(
         Setting(
             module=model,
@@ -95,7 +111,9 @@ def initialize(
             config=chosen,
             collectives=collectives,
             clock=clock,
+            places=places,
             device=meeting.device,
+            kept=kept,
         )
     )
     update = schedule = None
@@ -105,6 +123,7 @@ def initialize(
             stage=stage,
             members=members,
             collectives=collectives,
+            places=places,
             clip_norm=chosen.clip_norm,
             sub_group_elements=chosen.zero.sub_group_elements,
         )
@@ -114,57 +133,46 @@ def initialize(
         config=chosen,
         members=members,
         stage=stage,
+        kept=kept,
+        recomputation=recomputation,
         update=update,
         scaler=LossScaler.of(chosen.precision),
         schedule=schedule,
         collectives=collectives,
         clock=clock,
+        places=places,
         meeting=meeting,
     )
     loader = None
     if training_data is not None:
-        loader = TimedLoader(engine, training_data, collate_fn)
+        loader = TimedLoader(
+            training_data,
+            batch_samples=engine.train_micro_batch_size_per_gpu(),
+            rank=engine.global_rank,
+            world=engine.world_size,
+            clock=clock,
+            collate=collate_fn,
+        )
+        engine.remember(training_data=loader)
     attach(engine, members)
+    _join_job(engine)
+    engine.checkpoints.resume()
     clock.turn_over()
+    places.traffic.take()
     return engine, built, loader, schedule
 
 
-class TimedLoader:
-    """The batches of this rank, with the time they take given to the data phase."""
-
-    def __init__(
-        self,
-        engine: Engine,
-        data: Dataset[Any],
-        collate: Callable[[list[Any]], Any] | None,
-    ) -> None:
-        self._clock = engine.clock
-        self._sampler: DistributedSampler[Any] = DistributedSampler(
-            data, num_replicas=engine.world_size, rank=engine.global_rank
-        )
-        self._loader: DataLoader[Any] = DataLoader(
-            data,
-            batch_size=engine.train_micro_batch_size_per_gpu(),
-            sampler=self._sampler,
-            collate_fn=collate,
-            drop_last=True,
-        )
-        self._epoch = 0
-
-    def __len__(self) -> int:
-        return len(self._loader)
-
-    def __iter__(self) -> Iterator[Any]:
-        self._sampler.set_epoch(self._epoch)
-        self._epoch += 1
-        batches = iter(self._loader)
-        while True:
-            with self._clock.phase(Phase.DATA):
-                try:
-                    batch = next(batches)
-                except StopIteration:
-                    return
-            yield batch
+def _join_job(engine: Engine) -> None:
+    """Checkpoints lie with the run, and the recording does not end before the last of them."""
+    session = current()
+    if session is None:
+        return
+    handover = session.handover
+    lies_in = (
+        {} if handover.run_dir is None else {"folder": Path(handover.run_dir) / CHECKPOINTS_DIR}
+    )
+    engine.checkpoints.job = Job(name=handover.job, **lies_in)
+    session.before_end.append(engine.checkpoints.finish)
 
 
 def _choose(
@@ -198,6 +206,15 @@ def _choose(
         for sentence in loaded.overrides:
             print(f"probe: {sentence}", file=sys.stderr)
     return loaded.config
+
+
+def _say_where_activations_rest(device: torch.device, rank: int) -> None:
+    if device.type == "cpu" and rank == 0:
+        print(
+            "probe: activations rest in host memory, which is the device's own memory here:"
+            " the path is the same, and nothing is saved",
+            file=sys.stderr,
+        )
 
 
 def _source(args: Any, config: Source | None, config_params: Source | None) -> Source:

@@ -7,11 +7,11 @@ resident, gradients that are accumulated in fp32, counters of the optimizer.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from torch import Tensor
 
-from probe.schema.vocabulary import MemoryCategory
+from probe.schema.vocabulary import MemoryCategory, Tier
 
 MODEL_STATES = (
     MemoryCategory.PARAMS,
@@ -55,7 +55,10 @@ class Ledger:
     """Bytes held by category, beside the closed form."""
 
     held_bytes: Mapping[MemoryCategory, int]
+    """Wherever they rest."""
     predicted_bytes: Mapping[MemoryCategory, float]
+    away_bytes: Mapping[tuple[Tier, MemoryCategory], int] = field(default_factory=dict)
+    """What of them does not rest on the device, and where instead."""
 
     @property
     def residual_bytes(self) -> dict[MemoryCategory, float]:

@@ -60,6 +60,7 @@ class Numerics:
         self._next_step = min(FIRST_SAMPLE_STEP, every_steps - 1)
         self._step = 0
         self._due = False
+        self._chosen: set[Segment] = set()
         self._rows: list[NumericsRow] = []
 
     def step_began(self, step: int) -> None:
@@ -78,6 +79,7 @@ class Numerics:
             return
         self._next_step = self._step - self._step % self._every_steps + self._every_steps
         self._next_step += min(FIRST_SAMPLE_STEP, self._every_steps - 1)
+        self._chosen = set(segments[self._share])
         for segment in segments[self._share]:
             for span in segment.spans if segment.gradient is not None else ():
                 assert segment.gradient is not None, "just asked"
@@ -88,8 +90,8 @@ class Numerics:
         """Look at the weights, and at which of them 16 bits would leave as they were."""
         if not self._due:
             return
-        for segment in segments[self._share]:
-            for span in segment.spans:
+        for segment in segments:
+            for span in segment.spans if segment in self._chosen else ():
                 place = slice(span.start, span.stop)
                 values = _spread(segment.master.detach()[place])
                 lost = None

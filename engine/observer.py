@@ -8,19 +8,39 @@ a step costs is part of the next step's `other`.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from time import monotonic_ns
+from typing import Protocol
+
+from torch.nn import Module
 
 from engine.activations import ActivationWatch
 from engine.blame import bad_weights, overflow_rows
-from engine.engine import Engine
-from engine.facts import CollectiveFacts, OverflowFacts, StepFacts
+from engine.collectives import Collectives
+from engine.facts import (
+    CheckpointFacts,
+    CollectiveFacts,
+    OffloadFacts,
+    OverflowFacts,
+    StepFacts,
+)
 from engine.intake import Intake
+from engine.kept import KeptActivations
+from engine.memory import Ledger
 from engine.numerics import Numerics
 from engine.recording import Session, Stand
 from engine.resident import resident
+from engine.segments import Segment
+from engine.tracing import PhaseClock, covered_ns
 from engine.window import Profiler
 from probe.record.rank import RankWriter
 from probe.schema.documents import LastCollective
-from probe.schema.rows import CommCallRow, CommRow, MemoryRow, StepRow
+from probe.schema.rows import (
+    CommCallRow,
+    CommRow,
+    EventRow,
+    MemoryRow,
+    OffloadRow,
+    StepRow,
+)
 from probe.schema.vocabulary import CollectiveOp, MemoryCategory, Phase
 
 CALLS_EVERY_STEPS = 50
@@ -28,7 +48,7 @@ CALLS_EVERY_STEPS = 50
 LEDGER_EVERY_STEPS = 20
 """Model states keep their size after the first steps; walking over them is not for every step."""
 FIRST_STEPS = 3
-RESIDENT_AGE_NS = 20_000_000
+RESIDENT_AGE_NS = 100_000_000
 """Asking the system costs much beside a step of few milliseconds: an answer serves for so long."""
 LONGEST_BLOCK_NAME = 100
 """Characters of it in a heartbeat, which has a fixed length."""
@@ -36,13 +56,48 @@ LONGEST_BLOCK_NAME = 100
 
 @dataclass(kw_only=True)
 class _Sum:
-    """All collectives of one kind in one phase of the step under way."""
+    """All collectives of one kind in one phase of a step."""
 
     calls: int = 0
     logical_bytes: int = 0
     wire_bytes: int = 0
     exposed_ns: int = 0
     intervals: list[tuple[int, int]] = field(default_factory=list)
+
+
+class Recorded(Protocol):
+    """What the recorder asks of whoever trains: the engine, or a loop that is watched."""
+
+    @property
+    def module(self) -> Module:
+        """The model."""
+
+    @property
+    def global_rank(self) -> int:
+        """Which rank this is."""
+
+    @property
+    def world_size(self) -> int:
+        """How many there are."""
+
+    @property
+    def clock(self) -> PhaseClock:
+        """Where the time of the step under way is written."""
+
+    @property
+    def segments(self) -> Sequence[Segment]:
+        """What this rank updates, where that is kept in segments."""
+
+    @property
+    def collectives(self) -> Collectives | None:
+        """The door to the other ranks; None for a loop that has its own."""
+
+    @property
+    def kept(self) -> KeptActivations:
+        """What forward keeps for backward, in bytes."""
+
+    def ledger(self) -> Ledger:
+        """The bytes of model states."""
 
 
 class Recorder:
@@ -52,11 +107,12 @@ class Recorder:
         self,
         session: Session,
         writer: RankWriter,
-        engine: Engine,
+        engine: Recorded,
         *,
         backend_op: Callable[[CollectiveOp], CollectiveOp],
         profiler: Profiler | None,
         numerics: Numerics | None,
+        micro_batch_samples: int | None = None,
     ) -> None:
         self._session = session
         self._writer = writer
@@ -66,18 +122,18 @@ class Recorder:
         self._backend_op = backend_op
         self._profiler = profiler
         self._numerics = numerics
-        if numerics is not None:
-            engine.watch_updates(numerics)
+        self._micro_batch_samples = micro_batch_samples
         if profiler is not None:
             session.before_end.append(self._end_window)
         self._intake = Intake(engine.module)
         self._outputs = ActivationWatch(engine.module, engine.global_rank)
-        self._sums: dict[tuple[Phase, CollectiveOp, str], _Sum] = {}
         self._calls: list[CollectiveFacts] = []
         self._held: dict[str, int] = {}
         self._resident = resident()
         self._resident_asked_ns = monotonic_ns()
         self._step = 0
+        self._steps_seen = 0
+        """Of this process: a resumed run does not begin with step 0."""
         self._step_wall_ns: int | None = None
 
     def step_began(self, step: int) -> None:
@@ -88,20 +144,15 @@ class Recorder:
             self._numerics.step_began(step)
         if self._profiler is not None:
             self._profiler.step_began(step)
+        if self._takes_ledger(step):
+            self._engine.kept.arm()
 
     def collective_done(self, facts: CollectiveFacts) -> None:
-        """Add one collective to the step's sums."""
-        key = facts.phase, facts.op, facts.dtype
-        total = self._sums.get(key)
-        if total is None:
-            total = self._sums[key] = _Sum()
-        total.calls += 1
-        total.logical_bytes += facts.logical_bytes
-        total.wire_bytes += facts.wire_bytes
-        total.exposed_ns += facts.exposed_ns
-        total.intervals.append((facts.launched_ns, facts.done_ns))
-        if self._step % CALLS_EVERY_STEPS == FIRST_STEPS:
-            self._calls.append(facts)
+        """Keep one collective; they are added up at the end of the step, in one go.
+
+        Between computing every line of ours is cold and costs several times what it costs warm.
+        """
+        self._calls.append(facts)
 
     def overflow_found(self, facts: OverflowFacts) -> None:
         """Write where it began, as far as this rank can tell, and watch the next step closely."""
@@ -115,37 +166,55 @@ class Recorder:
             self._writer.write_all(rows)
         self._outputs.arm()
 
+    def checkpoint_done(self, facts: CheckpointFacts) -> None:
+        """Write what it took; steps that the engine jumped to by loading are those to come."""
+        self._writer.write(
+            EventRow(
+                time_ns=facts.began_ns,
+                kind=facts.kind,
+                step=self._step,
+                name=facts.tag,
+                duration_ns=facts.duration_ns,
+                blocking_ns=facts.blocking_ns,
+                size_bytes=facts.size_bytes,
+            )
+        )
+
     def gradients_ready(self) -> None:
         """Take the ledger now that most is held; in most steps it is that of a step before."""
-        if self._step < FIRST_STEPS or self._step % LEDGER_EVERY_STEPS == 0:
+        if self._takes_ledger(self._step):
+            self._engine.kept.disarm()
             self._held = self._ledger()
 
     def step_ended(self, facts: StepFacts) -> None:
         """Write the step's rows."""
         if facts.applied and self._outputs.armed:
             self._outputs.disarm()
-        self._writer.write(self._step_row(facts))
-        if self._sums:
-            self._writer.write_all(
-                [self._comm_row(facts.step, *key, total) for key, total in self._sums.items()]
+        step, calls = facts.step, self._calls
+        sampled = step % CALLS_EVERY_STEPS == FIRST_STEPS
+        self._writer.write_tables(
+            (
+                (self._step_row(facts),),
+                [self._comm_row(step, *key, total) for key, total in _sums_of(calls).items()],
+                [self._call_row(step, call) for call in calls] if sampled else (),
+                (self._memory_row(step),),
+                [_offload_row(step, transfers) for transfers in facts.offload],
             )
-        if self._calls:
-            self._writer.write_all([self._call_row(facts.step, call) for call in self._calls])
-        self._writer.write(self._memory_row(facts.step))
+        )
         if self._numerics is not None and (rows := self._numerics.take()):
             self._writer.write_all(rows)
         if self._profiler is not None and (told := self._profiler.step_ended(facts.step)):
             self._writer.write(told)
             self._engine.clock.turn_over()
         self._step_wall_ns = facts.wall_ns
-        self._sums.clear()
-        self._calls.clear()
+        self._steps_seen += 1
+        calls.clear()
 
     def stand(self) -> Stand:
         """Where the engine is now; asked by another thread, so it reads and changes nothing."""
         collectives, clock = self._engine.collectives, self._engine.clock
-        waited_for = collectives.waited_for
-        latest = waited_for or collectives.launched
+        waited_for = None if collectives is None else collectives.waited_for
+        latest = waited_for or (None if collectives is None else collectives.launched)
         return Stand(
             mark=(clock.mark_ns, 0 if latest is None else latest.sequence),
             step=self._step,
@@ -161,6 +230,9 @@ class Recorder:
             ),
         )
 
+    def _takes_ledger(self, step: int) -> bool:
+        return self._steps_seen < FIRST_STEPS or step % LEDGER_EVERY_STEPS == 0
+
     def _end_window(self) -> None:
         """The script ended within the window."""
         assert self._profiler is not None, "asked for where there is one"
@@ -170,8 +242,8 @@ class Recorder:
     def _step_row(self, facts: StepFacts) -> StepRow:
         spent = facts.phase_ns
         samples, tokens = self._intake.take()
-        if samples is None and self._engine.config.batch.micro is not None:
-            samples = self._engine.config.batch.micro * facts.micro_batches
+        if samples is None and self._micro_batch_samples is not None:
+            samples = self._micro_batch_samples * facts.micro_batches
         return StepRow(
             step=facts.step,
             begin_ns=facts.began_ns,
@@ -185,6 +257,7 @@ class Recorder:
             offload_wait_ns=spent[Phase.OFFLOAD_WAIT],
             checkpoint_ns=spent[Phase.CHECKPOINT],
             other_ns=spent[Phase.OTHER],
+            recompute_ns=facts.recompute_ns,
             micro_batches=facts.micro_batches,
             samples=samples,
             tokens=tokens if self._session.tokens is None else self._session.tokens,
@@ -238,10 +311,10 @@ class Recorder:
         )
 
     def _memory_row(self, step: int) -> MemoryRow:
-        if step < FIRST_STEPS:
+        if self._steps_seen < FIRST_STEPS:
             # Optimizer states come into being within the first step, after the gradients.
             later = self._ledger()
-            self._held = {name: max(held, later[name]) for name, held in self._held.items()}
+            self._held = {name: max(self._held.get(name, 0), held) for name, held in later.items()}
         now_ns = monotonic_ns()
         if now_ns - self._resident_asked_ns >= RESIDENT_AGE_NS:
             self._resident_asked_ns = now_ns
@@ -255,15 +328,49 @@ class Recorder:
 
     def _ledger(self) -> dict[str, int]:
         """The ledger as columns of the memory table."""
-        held = self._engine.ledger().held_bytes
-        return {f"device_{category}_bytes": held.get(category, 0) for category in MemoryCategory}
+        ledger = self._engine.ledger()
+        elsewhere: dict[MemoryCategory, int] = dict.fromkeys(MemoryCategory, 0)
+        columns = {}
+        for (tier, category), size in ledger.away_bytes.items():
+            elsewhere[category] += size
+            columns[f"{tier}_{category}_bytes"] = size
+        return {
+            **{
+                f"device_{category}_bytes": ledger.held_bytes.get(category, 0) - away
+                for category, away in elsewhere.items()
+            },
+            **columns,
+            "host_activations_bytes": self._engine.kept.host_bytes,
+        }
 
 
-def covered_ns(intervals: Sequence[tuple[int, int]]) -> int:
-    """How long at least one of the intervals was open."""
-    total = 0
-    reached = 0
-    for begin, end in sorted(intervals):
-        total += max(0, end - max(begin, reached))
-        reached = max(reached, end)
-    return total
+def _offload_row(step: int, facts: OffloadFacts) -> OffloadRow:
+    return OffloadRow(
+        step=step,
+        tier=facts.tier,
+        direction=facts.direction,
+        category=facts.category,
+        transfers=facts.transfers,
+        moved_bytes=facts.moved_bytes,
+        busy_ns=facts.busy_ns,
+        exposed_ns=facts.exposed_ns,
+        queue_depth=facts.queue_depth,
+    )
+
+
+def _sums_of(
+    calls: Sequence[CollectiveFacts],
+) -> dict[tuple[Phase, CollectiveOp, str], _Sum]:
+    """The collectives of a step by phase, operation and type, in the order of their first."""
+    sums: dict[tuple[Phase, CollectiveOp, str], _Sum] = {}
+    for call in calls:
+        key = call.phase, call.op, call.dtype
+        total = sums.get(key)
+        if total is None:
+            total = sums[key] = _Sum()
+        total.calls += 1
+        total.logical_bytes += call.logical_bytes
+        total.wire_bytes += call.wire_bytes
+        total.exposed_ns += call.done_ns - call.wait_began_ns
+        total.intervals.append((call.launched_ns, call.done_ns))
+    return sums

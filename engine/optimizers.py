@@ -126,6 +126,24 @@ def steps_in_parts(optimizer: Optimizer) -> bool:
     return type(optimizer) in _ELEMENTWISE or type(optimizer) is Lion
 
 
+def flat_states(optimizer: Optimizer, group: int) -> list[str]:
+    """Names of the tensors that it keeps for every element of a group's parameters."""
+    if not steps_in_parts(optimizer):
+        return []
+    parameter = Parameter(torch.zeros(2))
+    parameter.grad = torch.zeros(2)
+    trial = copy.copy(optimizer)
+    trial.state = defaultdict(dict)
+    settings = {k: v for k, v in optimizer.param_groups[group].items() if k != "params"}
+    trial.param_groups = [{**settings, "params": [parameter]}]
+    trial.step()
+    return [
+        name
+        for name, value in trial.state[parameter].items()
+        if isinstance(value, Tensor) and value.shape == parameter.shape
+    ]
+
+
 def prefer_fused(optimizer: Optimizer) -> None:
     """One pass over memory instead of a dozen, where torch offers it and the user left it open."""
     if type(optimizer) not in _FUSED_ON_CPU:

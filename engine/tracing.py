@@ -5,6 +5,7 @@ time. The same words appear in `record_function`, hence in a profiler's trace; w
 nobody would read them, and they are left out.
 """
 
+from collections.abc import Sequence
 from time import monotonic_ns
 from types import TracebackType
 
@@ -50,6 +51,11 @@ class PhaseClock:
         self._spent_ns[Phase.OTHER] -= claimed_ns
         self._spent_ns[after] += claimed_ns
         self._last_closed = None
+
+    def spent_ns(self, phase: Phase) -> int:
+        """Time of one phase in the step under way, up to now."""
+        self._settle()
+        return self._spent_ns[phase]
 
     def turn_over(self) -> tuple[int, int, dict[Phase, int]]:
         """Begin, wall time and its phases since the last call; a new step begins."""
@@ -100,3 +106,13 @@ class _Span:
         if self._label is not None:
             self._label.__exit__(kind, error, trace)
         self._clock._leave()
+
+
+def covered_ns(intervals: Sequence[tuple[int, int]]) -> int:
+    """How long at least one of the intervals was open."""
+    total = 0
+    reached = 0
+    for begin, end in sorted(intervals):
+        total += max(0, end - max(begin, reached))
+        reached = max(reached, end)
+    return total

@@ -29,32 +29,46 @@ def plan_units(root: Module) -> list[UnitPlan]:
     total = sum(parameter.numel() for parameter in root.parameters())
     seats = list(_seats(root, "", total))
     owner: dict[Parameter, int] = {}
-    for number, (_, _, parameters) in enumerate(seats):
-        for parameter in parameters:
+    for number, seat in enumerate(seats):
+        for parameter in seat.parameters:
             owner.setdefault(parameter, number)
     plans = []
-    for number, (name, _, parameters) in enumerate(seats):
-        own = tuple(dict.fromkeys(p for p in parameters if owner[p] == number))
+    for number, seat in enumerate(seats):
+        own = tuple(dict.fromkeys(p for p in seat.parameters if owner[p] == number))
         if own:
             held = set(own)
-            users = tuple(module for _, module, needed in seats if held.intersection(needed))
-            plans.append(UnitPlan(name=name or "model", parameters=own, users=users))
+            users = tuple(each.module for each in seats if held.intersection(each.parameters))
+            plans.append(UnitPlan(name=seat.name or "model", parameters=own, users=users))
     return plans
 
 
-def _seats(
-    module: Module, name: str, total: int
-) -> Iterator[tuple[str, Module, tuple[Parameter, ...]]]:
-    """Modules whose forward is where a gather happens, with the parameters that it needs."""
+def repeated_blocks(root: Module) -> list[tuple[str, Module]]:
+    """The blocks among the units, in model order; none where a model does not repeat itself."""
+    total = sum(parameter.numel() for parameter in root.parameters())
+    return [(seat.name, seat.module) for seat in _seats(root, "", total) if seat.is_block]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Seat:
+    """A module whose forward is where a gather happens, with the parameters that it needs."""
+
+    name: str
+    module: Module
+    parameters: tuple[Parameter, ...]
+    is_block: bool = False
+
+
+def _seats(module: Module, name: str, total: int) -> Iterator[_Seat]:
     direct = tuple(p for p in module._parameters.values() if p is not None)
     if direct:
-        yield name, module, direct
+        yield _Seat(name=name, module=module, parameters=direct)
     kinds = Counter(type(child) for child in module.children())
     for child_name, child in module.named_children():
         path = f"{name}.{child_name}" if name else child_name
         repeated = kinds[type(child)] > 1
         if repeated and _has_inside(child) and not _is_large_stack(child, total):
-            yield path, child, tuple(child.parameters())
+            whole = tuple(child.parameters())
+            yield _Seat(name=path, module=child, parameters=whole, is_block=True)
         else:
             yield from _seats(child, path, total)
 

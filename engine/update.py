@@ -3,6 +3,7 @@
     every rank   squares of its gradients, finite or not, which parameters took part
     together     one small exchange
     every rank   the same decision: skip, or gradient × (clip / scale) -> optimizer -> masters
+                 -> this rank's 16-bit weights, a part of the segments after the other
 
 The norm is gathered in fp32 over short tiles and summed in fp64. Only when that is not finite is it
 looked at again element by element in fp64, so large finite gradients are never taken for an
@@ -11,13 +12,12 @@ overflow.
 
 import math
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
-from torch.nn import Parameter
 from torch.optim import Optimizer
 
 from engine.collectives import Collectives
@@ -29,6 +29,8 @@ from engine.optimizers import prefer_fused, require_elementwise, steps_in_parts
 from engine.partition import Member
 from engine.segments import Segment
 from engine.stages import Stage
+from engine.states import States
+from engine.storage import Places
 
 NORM_TILE_ELEMENTS = 262_144
 PART_ELEMENTS = 1_048_576
@@ -55,7 +57,7 @@ class UpdateWatch(Protocol):
         """The gradients are agreed upon, and carry the scale."""
 
     def after_update(self, segments: Sequence[Segment]) -> None:
-        """The masters are new; 16-bit weights do not follow yet."""
+        """The masters of these segments are new; their 16-bit weights do not follow yet."""
 
 
 class Update:
@@ -68,6 +70,7 @@ class Update:
         stage: Stage,
         members: Sequence[Member],
         collectives: Collectives,
+        places: Places,
         clip_norm: float,
         sub_group_elements: int,
     ) -> None:
@@ -87,11 +90,11 @@ class Update:
             stage.segments = [
                 piece for segment in stage.segments for piece in self._short_enough(segment)
             ]
-        whole_states = dict(optimizer.state)
-        optimizer.state.clear()
-        for segment in stage.segments if whole_states else ():
-            self._take_over(segment, whole_states)
-        self._install()
+        self._link = places.link
+        # What comes from elsewhere comes and goes alone, so that few buffers serve.
+        self._alone = not (places.states.always_at_hand and places.params.always_at_hand)
+        self.states = States(optimizer, places, collectives.device)
+        self.states.adopt(stage.segments)
 
     def run(self, *, scale: float) -> Outcome:
         """Step with gradients that were scaled by `scale`; every rank must call it."""
@@ -112,21 +115,35 @@ class Update:
         factor = 1 / scale
         if clip is not None:
             factor *= clip
+        unused_anywhere = self._unused_anywhere([theirs[3:] for theirs in everyone])
+        if unused_anywhere:
+            self.set_apart(unused_anywhere)
         if self.watch is not None:
             self.watch.before_update(self._stage.segments, scale)
-        self._apply(factor, self._unused_anywhere([theirs[3:] for theirs in everyone]))
-        if self.watch is not None:
-            self.watch.after_update(self._stage.segments)
+        self._apply(factor, unused_anywhere)
         return Outcome(applied=True, gradient_norm=norm, clip_coefficient=clip)
 
     def optimizer_states(self) -> list[Tensor]:
-        """The tensors that the optimizer holds."""
-        return [
-            value
-            for state in self.optimizer.state.values()
-            for value in state.values()
-            if isinstance(value, Tensor)
-        ]
+        """The tensors that the optimizer holds in memory."""
+        return self.states.tensors
+
+    # - One state at a time, wherever it rests
+
+    def state_names(self, segment: Segment) -> list[str]:
+        """The names that `read_state` knows for a segment: "master" and the optimizer's own."""
+        return self.states.names(segment)
+
+    def read_state(self, segment: Segment, name: str) -> Tensor:
+        """A copy of one state in host memory: 1-D, or 0-d for a counter."""
+        return self.states.read(segment, name)
+
+    def write_state(self, segment: Segment, name: str, tensor: Tensor) -> None:
+        """Set one state; this rank's 16-bit weights follow their master."""
+        self.states.write(segment, name, tensor)
+
+    def forget_states(self) -> None:
+        """The optimizer is as new; the masters stay."""
+        self.states.forget(self._stage.segments)
 
     # - Agree
 
@@ -203,29 +220,50 @@ class Update:
     # - Apply
 
     def _apply(self, factor: float, unused: frozenset[int]) -> None:
-        if unused:
-            self._set_apart(unused)
+        parts = list(self._parts(unused))
+        for at, part in enumerate(parts):
+            self.states.bring(part)
+            for later in parts[at + 1 :] if self._alone else ():
+                if not self.states.expect(later):
+                    break
+            self._step(part, factor)
+            if self.watch is not None:
+                self.watch.after_update(part)
+            self._follow(part)
+            self.states.put_back(part)
+        self.states.settle()
+        if self._link is not None:
+            self._link.settle()
+        if self._alone and parts:
+            self.states.expect(parts[0])
+
+    def _parts(self, unused: frozenset[int]) -> Iterator[list[Segment]]:
+        """The segments that take part, as many at once as one call of the optimizer gets."""
         part: list[Segment] = []
         elements = 0
         for segment in self._stage.segments:
             if segment.gradient is None or segment.spans[0].member.index in unused:
                 continue
-            if self._in_parts and part and elements + segment.elements > self._part_elements:
-                self._step(part, elements, factor)
+            full = elements + segment.elements > self._part_elements
+            if part and self._in_parts and (full or self._alone):
+                yield part
                 part, elements = [], 0
             part.append(segment)
             elements += segment.elements
-        self._step(part, elements, factor)
+        yield part
 
-    def _step(self, part: Sequence[Segment], elements: int, factor: float) -> None:
+    def _step(self, part: Sequence[Segment], factor: float) -> None:
         """One call of the optimizer, with the gradients of these segments alone."""
         lent: Tensor | None = None
         start = 0
         for segment in part:
             gradient = segment.gradient
             assert gradient is not None, "left out otherwise"
+            if self._link is not None:
+                gradient = self._link.out(gradient)
             if gradient.dtype != torch.float32:
                 if lent is None:
+                    elements = sum(each.elements for each in part)
                     lent = self._collectives.pool.take(elements, torch.float32)
                 gradient = lent[start : start + segment.elements].copy_(gradient)
                 start += segment.elements
@@ -238,7 +276,18 @@ class Update:
         if lent is not None:
             self._collectives.pool.give(lent)
 
-    # - Segments and the optimizer's parameter groups
+    @torch.no_grad()
+    def _follow(self, part: Sequence[Segment]) -> None:
+        """The 16-bit weights follow their masters."""
+        for segment in part:
+            if segment.target is None:
+                continue
+            if self._link is not None:
+                self._link.back(segment.master, segment.target)
+            else:
+                segment.target.copy_(segment.master)
+
+    # - Segments
 
     def _short_enough(self, segment: Segment) -> list[Segment]:
         if segment.elements <= self._part_elements:
@@ -249,7 +298,7 @@ class Update:
             for start in starts
         ]
 
-    def _set_apart(self, unused: frozenset[int]) -> None:
+    def set_apart(self, unused: frozenset[int]) -> None:
         """Give unused parameters segments of their own, so that the others can be updated alone."""
         segments = []
         for segment in self._stage.segments:
@@ -260,51 +309,7 @@ class Update:
             if len(cuts) == 1:
                 segments.append(segment)
                 continue
-            for start, stop in zip(cuts, [*cuts[1:], segment.elements], strict=True):
-                piece = segment.cut(start, stop)
-                self._inherit(segment, piece, start, stop)
-                segments.append(piece)
-            self.optimizer.state.pop(segment.master, None)
+            segments += self.states.split(segment, cuts)
         if len(segments) != len(self._stage.segments):
             self._stage.segments = segments
-            self._install()
-
-    def _inherit(self, whole: Segment, piece: Segment, start: int, stop: int) -> None:
-        state = self.optimizer.state.get(whole.master)
-        if not state:
-            return
-        self.optimizer.state[piece.master] = {
-            key: (
-                value[start:stop]
-                if isinstance(value, Tensor) and value.shape == whole.master.shape
-                else value.clone()
-                if isinstance(value, Tensor)
-                else value
-            )
-            for key, value in state.items()
-        }
-
-    def _take_over(self, segment: Segment, whole_states: Mapping[Tensor, Any]) -> None:
-        """States from before sharding: a resumed optimizer's, or Adagrad's first sums."""
-        states = [(span, whole_states.get(span.member.parameter, {})) for span in segment.spans]
-        if not states[0][1]:
-            return
-        state: dict[str, Any] = {}
-        for key, first in states[0][1].items():
-            if isinstance(first, Tensor) and first.shape == segment.spans[0].member.shape:
-                flat = torch.zeros_like(segment.master, dtype=first.dtype)
-                for span, each in states:
-                    size = span.stop - span.start
-                    part = each[key].view(-1)[span.offset : span.offset + size]
-                    flat[span.start : span.stop].copy_(part)
-                state[key] = flat
-            else:
-                state[key] = first.clone() if isinstance(first, Tensor) else first
-        self.optimizer.state[segment.master] = state
-
-    def _install(self) -> None:
-        for number, group in enumerate(self.optimizer.param_groups):
-            own: list[Parameter] = [
-                segment.master for segment in self._stage.segments if segment.group == number
-            ]
-            group["params"] = own
+            self.states.install(segments)

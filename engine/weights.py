@@ -1,12 +1,13 @@
 """The weights of one bucket: whole on every rank, or a slice that is gathered for use.
 
 Both keep this rank's slice of fp32 master weights where the model computes in 16 bits; in fp32 the
-slice of the weights is its own master.
+slice of the weights is its own master. Masters rest where the optimizer's states do, and the slices
+of gathered weights where the configuration puts parameters.
 """
 
 import math
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -15,9 +16,11 @@ from torch.nn import Parameter
 from engine.buffers import bind, flatten_into
 from engine.collectives import Collectives, Pending
 from engine.partition import Layout
+from engine.segments import MASTER, Segment, absent, segments_of
 from engine.sharded_init import whole_value
+from engine.storage import Places, Shard
 from engine.tracing import PhaseClock
-from probe.schema.vocabulary import Phase
+from probe.schema.vocabulary import MemoryCategory, Phase
 
 GATHERS_IN_FLIGHT = 4
 
@@ -29,37 +32,67 @@ class Weights:
         self,
         layout: Layout,
         *,
-        owned: Tensor,
+        dtype: torch.dtype,
         values: Tensor,
         collectives: Collectives,
+        places: Places,
         trained: bool,
     ) -> None:
         self.layout = layout
         self.trained = trained
-        self.owned = owned
-        self.separate_master: Tensor | None = None
-        if trained and owned.dtype != torch.float32:
-            self.separate_master = values[layout.owned(collectives.rank)].clone()
+        self.dtype = dtype
+        self.master: Shard | None = None
+        apart = places.link is not None and not places.link.shared
+        if trained and (dtype != torch.float32 or apart):
+            self.master = Shard(
+                places.states,
+                f"{layout.block} {MASTER}",
+                values[layout.owned(collectives.rank)].clone(),
+                MemoryCategory.MASTER_PARAMS,
+            )
         self._collectives = collectives
 
     @property
-    def master_slice(self) -> Tensor:
-        """What the optimizer updates."""
-        return self.owned if self.separate_master is None else self.separate_master
+    def shard(self) -> Shard | None:
+        """Where the slice rests on its own; None where it is part of the whole."""
+        return None
 
     @property
-    def target(self) -> Tensor | None:
-        """What follows the master; None where the weights are the master."""
-        return None if self.separate_master is None else self.owned
+    def resting(self) -> Tensor:
+        """The slice, or a stand-in of its size where it rests elsewhere."""
+        raise NotImplementedError
 
-    def pieces(self, whole: Tensor, *, masters: bool) -> Iterator[tuple[Parameter, Tensor]]:
-        """Each parameter with its values: of `whole`, or of the masters. Every rank must ask."""
-        if masters and self.separate_master is not None:
+    def segments(self, gradient: Tensor) -> list[Segment]:
+        """What the optimizer sees of it."""
+        weights, master, elements = self.resting, self.master, self.layout.shard_elements
+        in_memory = master is None or master.always_at_hand
+        fp32 = (
+            weights
+            if master is None
+            else master.resting
+            if in_memory
+            else absent(elements, torch.float32)
+        )
+        return segments_of(
+            self.layout,
+            self._collectives.rank,
+            master=fp32,
+            gradient=gradient,
+            target=None if master is None else weights,
+            weights=self.shard,
+            first_master=master,
+            at_hand=in_memory and (self.shard is None or self.shard.always_at_hand),
+        )
+
+    def pieces(self, whole: Tensor, masters: Tensor | None) -> Iterator[tuple[Parameter, Tensor]]:
+        """Each parameter with its values: of `whole`, or of all ranks' slices of the masters."""
+        if masters is not None:
             whole = torch.empty(
-                self.layout.padded_elements, dtype=torch.float32, device=self.owned.device
+                self.layout.padded_elements, dtype=torch.float32, device=whole.device
             )
             block = f"{self.layout.block} masters"
-            self._collectives.all_gather(whole, self.separate_master, block=block).wait()
+            own = masters.to(whole.device)
+            self._collectives.all_gather(whole, own, block=block).wait()
         for slot in self.layout.slots:
             yield slot.member.parameter, slot.view_of(whole)
 
@@ -73,6 +106,7 @@ class WholeWeights(Weights):
         *,
         dtype: torch.dtype,
         collectives: Collectives,
+        places: Places,
         device: torch.device,
         trained: bool,
     ) -> None:
@@ -80,16 +114,22 @@ class WholeWeights(Weights):
         self.flat = values.to(dtype)
         super().__init__(
             layout,
-            owned=self.flat[layout.owned(collectives.rank)],
+            dtype=dtype,
             values=values,
             collectives=collectives,
+            places=places,
             trained=trained,
         )
+        self._own = self.flat[layout.owned(collectives.rank)]
         bind(self.flat, layout, layout.parameters)
+
+    @property
+    def resting(self) -> Tensor:
+        return self._own
 
     def publish(self) -> Pending:
         """Tell the other ranks this rank's slice and learn theirs."""
-        return self._collectives.all_gather(self.flat, self.owned, block=self.layout.block)
+        return self._collectives.all_gather(self.flat, self._own, block=self.layout.block)
 
 
 class SlicedWeights(Weights):
@@ -107,16 +147,24 @@ class SlicedWeights(Weights):
         *,
         dtype: torch.dtype,
         collectives: Collectives,
+        places: Places,
         device: torch.device,
         trained: bool,
     ) -> None:
         values = common_values(layout, collectives, device)
         super().__init__(
             layout,
-            owned=values[layout.owned(collectives.rank)].to(dtype, copy=True),
+            dtype=dtype,
             values=values,
             collectives=collectives,
+            places=places,
             trained=trained,
+        )
+        self._shard = Shard(
+            places.params,
+            layout.block,
+            values[layout.owned(collectives.rank)].to(dtype, copy=True),
+            MemoryCategory.PARAMS,
         )
         self.full = torch.empty(layout.padded_elements, dtype=dtype, device=device)
         self._full_bytes = self.full.untyped_storage().nbytes()
@@ -126,23 +174,44 @@ class SlicedWeights(Weights):
         self.release()
 
     @property
+    def shard(self) -> Shard:
+        return self._shard
+
+    @property
+    def resting(self) -> Tensor:
+        if self._shard.always_at_hand:
+            return self._shard.resting
+        return absent(self.layout.shard_elements, self.dtype)
+
+    @property
     def address(self) -> int:
         """Where the whole lives now."""
         return self.full.untyped_storage().data_ptr()
 
     def gather(self) -> Pending:
         """Start to make the parameters whole."""
+        own = self._shard.open(self.full.device)
         self.full.untyped_storage().resize_(self._full_bytes)
-        pending = self._collectives.all_gather(self.full, self.owned, block=self.layout.block)
+        pending = self._collectives.all_gather(self.full, own, block=self.layout.block)
         for slot, place in zip(self.layout.slots, self._places, strict=True):
             slot.member.parameter.data = place
         return pending
 
+    def gathered(self) -> None:
+        """The parameters are whole: the slice may rest again."""
+        self._shard.close()
+
     def release(self) -> None:
         """Give the memory of the whole back."""
-        for slot, absent in zip(self.layout.slots, self._absent, strict=True):
-            slot.member.parameter.data = absent
+        for slot, nothing in zip(self.layout.slots, self._absent, strict=True):
+            slot.member.parameter.data = nothing
         self.full.untyped_storage().resize_(0)
+
+
+def masters_in_memory(some: Iterable[Weights]) -> list[Tensor]:
+    """The master slices that are tensors of this process, whichever memory they are in."""
+    shards = [weights.master for weights in some if weights.master is not None]
+    return [shard.resting for shard in shards if shard.always_at_hand]
 
 
 def common_values(layout: Layout, collectives: Collectives, device: torch.device) -> Tensor:

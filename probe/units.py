@@ -60,13 +60,26 @@ def format_exact(number: int | None) -> str:
 
 
 def format_number(value: float | None) -> str:
-    """A plain number such as a loss or a scale: 0.1234, 65,536, nan."""
+    """A plain number such as a loss or a scale: 0.1234, 65,536, 2^30, nan."""
     if value is None:
         return MISSING
-    if value == _whole(value) and abs(value) < 1e6:
-        return f"{int(value):,}"
+    if value == _whole(value):
+        power = _power_of_two(int(value))
+        if abs(value) < 1e6 or (power is not None and value < 1e8):
+            return f"{int(value):,}"
+        if power is not None:
+            return f"2^{power}"
     short = f"{value:.4g}"
     return short if len(short) <= 8 else f"{value:.1e}"
+
+
+def format_scale(scale: float | None) -> str:
+    """A loss scale: 2^16 where it is a power of two beyond what one knows by heart, else plain."""
+    if scale is not None and scale == _whole(scale) and scale > 1024:
+        power = _power_of_two(int(scale))
+        if power is not None:
+            return f"2^{power}"
+    return format_number(scale)
 
 
 def format_percent(fraction: float | None) -> str:
@@ -127,6 +140,10 @@ def format_ago(time_ns: int | None, now_ns: int) -> str:
 def _whole(value: float) -> int | None:
     """The value as a whole number, if it is finite."""
     return int(value) if _is_finite(value) else None
+
+
+def _power_of_two(whole: int) -> int | None:
+    return whole.bit_length() - 1 if whole > 0 and whole.bit_count() == 1 else None
 
 
 def _in_units(amount: float | None, units: tuple[tuple[str, float], ...]) -> str:

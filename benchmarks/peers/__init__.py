@@ -4,6 +4,7 @@ A contestant's libraries are imported only in its own processes, so one that is 
 stops nobody else.
 """
 
+from dataclasses import replace
 from importlib import import_module
 
 from benchmarks.peers.protocol import Build
@@ -25,6 +26,9 @@ MATCHING_PEER = {0: "ddp", 1: "ddp_zero", 2: "fsdp2", 3: "fsdp2"}
 
 
 def load_build(contestant: str) -> Build:
-    """Import one contestant and return its `build`."""
-    build: Build = import_module(MODULES[contestant]).build
-    return build
+    """Import one contestant and return its `build`; "name@offload" is that one with an offload."""
+    name, _, offload = contestant.partition("@")
+    build: Build = import_module(MODULES[name]).build
+    if not offload:
+        return build
+    return lambda model, setting: build(model, replace(setting, offload=offload))

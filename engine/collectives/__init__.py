@@ -60,7 +60,7 @@ class Collectives:
         """The collective that this rank entered last."""
         self.waited_for: Pending | None = None
         """The one that it stands still for now."""
-        self._device = meeting.device
+        self.device = meeting.device
         self.clock = clock
         self._sequence = 0
         self._transport: Transport = (
@@ -112,8 +112,8 @@ class Collectives:
 
     def share(self, words: Sequence[int], *, block: str) -> list[list[int]]:
         """Every rank's integers, in rank order; equally many on each."""
-        own = torch.tensor(words, dtype=torch.int64, device=self._device)
-        full = torch.empty(self.world * len(words), dtype=torch.int64, device=self._device)
+        own = torch.tensor(words, dtype=torch.int64, device=self.device)
+        full = torch.empty(self.world * len(words), dtype=torch.int64, device=self.device)
         self.all_gather(full, own, block=block).wait()
         gathered: list[list[int]] = full.view(self.world, -1).tolist()
         return gathered

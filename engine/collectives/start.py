@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import HashStore, PrefixStore, Store
+from torch.distributed.rendezvous import rendezvous
 
 _MEETINGS = itertools.count()
 
@@ -55,10 +56,26 @@ def _start(local_rank: int, port: int | None) -> None:
     if "RANK" in os.environ and "WORLD_SIZE" in os.environ:
         os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
         os.environ.setdefault("MASTER_PORT", str(port or 29500))
-        dist.init_process_group(backend, init_method="env://")
+        _start_from_environment(backend)
     else:
         dist.init_process_group(backend, store=HashStore(), rank=0, world_size=1)
     atexit.register(_end)
+
+
+def _start_from_environment(backend: str) -> None:
+    if not restarts():
+        dist.init_process_group(backend, init_method="env://")
+        return
+    # The launcher's store outlives the ranks that failed, and still holds their addresses.
+    store, rank, world = next(rendezvous("env://"))
+    dist.init_process_group(
+        backend, store=PrefixStore(f"attempt {restarts()}", store), rank=rank, world_size=world
+    )
+
+
+def restarts() -> int:
+    """How often torch.distributed.run has started these ranks anew after a failure."""
+    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
 
 
 def _store() -> Store:

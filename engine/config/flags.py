@@ -38,6 +38,12 @@ class FlagOverrides:
     offload_params: Tier | None = None
     disk_path: str | None = None
     checkpoint_every_block: int | None = None
+    checkpoint_dir: str | None = None
+    checkpoint_every_steps: int | None = None
+    checkpoint_keep_last: int | None = None
+    checkpoint_asynchronous: bool | None = None
+    resume: str | None = None
+    activations_to_host: bool | None = None
 
     @classmethod
     def from_mapping(cls, given: Mapping[str, Any]) -> "FlagOverrides":
@@ -59,7 +65,16 @@ OPTIONS = {
     "loss_scale": ("--loss-scale", "fp16.loss_scale"),
     "offload_optimizer": ("--offload optimizer to", f"{OFFLOAD_OPTIMIZER}.device"),
     "offload_params": ("--offload params to", f"{OFFLOAD_PARAM}.device"),
-    "checkpoint_every_block": ("--checkpoint-blocks", "activation_checkpointing.every_block"),
+    "checkpoint_dir": ("--checkpoint-dir", "checkpoint.dir"),
+    "checkpoint_every_steps": ("--checkpoint-every", "checkpoint.every_steps"),
+    "checkpoint_keep_last": ("--keep-last", "checkpoint.keep_last"),
+    "checkpoint_asynchronous": ("--checkpoint-async", "checkpoint.asynchronous"),
+    "resume": ("--resume", "checkpoint.resume"),
+    "checkpoint_every_block": ("--checkpoint-activations", "activation_checkpointing.every_block"),
+    "activations_to_host": (
+        "--checkpoint-activations-to",
+        "activation_checkpointing.cpu_checkpointing",
+    ),
 }
 """The flags that set one key of the table: how they are typed, and that key."""
 
@@ -86,9 +101,11 @@ def apply_flags(reading: Reading, flags: FlagOverrides) -> None:
     reading.faults += faults
     for name, (option, path) in OPTIONS.items():
         if name in values:
-            _set(reading, f"{option} {written(values[name])}", path, values[name])
+            _set(reading, f"{option} {_spelled(name, values[name])}", path, values[name])
     if "precision" in values:
         _set_precision(reading, values["precision"])
+    if values.get("offload_optimizer") is Tier.DISK:
+        _overlap_disk(reading)
     if "disk_path" in values:
         _set_disk_path(reading, values["disk_path"])
     for name, (option, path) in PARAMETERS.items():
@@ -134,6 +151,12 @@ def _key(name: str) -> Key:
     return Key(path=option, kind=key.kind, least=key.least, most=key.most, lands="")
 
 
+def _spelled(name: str, value: Any) -> str:
+    if name == "activations_to_host":
+        return "cpu" if value else "device"
+    return written(value)
+
+
 def _set(reading: Reading, flag: str, path: str, value: Any) -> None:
     old = reading.values.get(path)
     reading.values[path] = value
@@ -160,6 +183,14 @@ def _set_disk_path(reading: Reading, folder: str) -> None:
     for block in (OFFLOAD_OPTIMIZER, OFFLOAD_PARAM):
         if reading.values.get(f"{block}.device") is Tier.DISK:
             _set(reading, f"--offload-path {written(folder)}", f"{block}.nvme_path", folder)
+
+
+def _overlap_disk(reading: Reading) -> None:
+    """A disk asked for on the command line works beside the update, if no file says otherwise."""
+    for name in ("pipeline_read", "pipeline_write"):
+        path = f"{OFFLOAD_OPTIMIZER}.{name}"
+        if path not in reading.values:
+            _set(reading, "--offload-to disk", path, True)
 
 
 def _set_parameter(reading: Reading, option: str, path: str, value: float) -> None:

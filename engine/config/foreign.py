@@ -70,7 +70,14 @@ FOREIGN: Mapping[str, Foreign] = {
         *_harmless("try settings in runs of their own and use probe compare", "autotuning"),
         # Checkpoints and storage
         *_harmless(
-            CHECKPOINTS, "checkpoint", "nebula", "datastates_ckpt", f"{ZERO}.elastic_checkpoint"
+            CHECKPOINTS,
+            "checkpoint.tag_validation",
+            "checkpoint.load_universal",
+            "checkpoint.use_node_local_storage",
+            "checkpoint.parallel_write",
+            "nebula",
+            "datastates_ckpt",
+            f"{ZERO}.elastic_checkpoint",
         ),
         *_harmless(CHECKPOINTS, f"{ZERO}.load_from_fp32_weights", quiet_at=(True,)),
         *_harmless(CHECKPOINTS, f"{ZERO}.pipeline_loading_checkpoint"),

@@ -358,6 +358,44 @@ OFFLOAD_KEYS = (
     ),
 )
 
+CHECKPOINT_KEYS = (
+    Key(
+        path="checkpoint.dir",
+        kind=Kind.TEXT,
+        lands="checkpoint.folder",
+        meaning="folder for checkpoints; null is the run's own (our own key, as all of this block)",
+    ),
+    Key(
+        path="checkpoint.every_steps",
+        kind=Kind.COUNT,
+        default=0,
+        least=0,
+        lands="checkpoint.every_steps",
+        meaning="save after every so many steps; 0 is never",
+    ),
+    Key(
+        path="checkpoint.keep_last",
+        kind=Kind.COUNT,
+        default=0,
+        least=0,
+        lands="checkpoint.keep_last",
+        meaning="remove older ones without a name of their own; 0 keeps all",
+    ),
+    Key(
+        path="checkpoint.asynchronous",
+        kind=Kind.BOOL,
+        default=False,
+        lands="checkpoint.asynchronous",
+        meaning="write from a copy on the host while training goes on",
+    ),
+    Key(
+        path="checkpoint.resume",
+        kind=Kind.TEXT,
+        lands="checkpoint.resume",
+        meaning='where to go on from: a path, or the "latest" of checkpoint.dir if there is one',
+    ),
+)
+
 OTHER_KEYS = (
     Key(
         path="activation_checkpointing.every_block",
@@ -396,6 +434,7 @@ KEYS = {
         *PRECISION_KEYS,
         *ZERO_KEYS,
         *OFFLOAD_KEYS,
+        *CHECKPOINT_KEYS,
         *OTHER_KEYS,
     )
 }

@@ -19,7 +19,13 @@ from engine.config.facts import ModelFacts, ScriptFacts
 from engine.config.flags import FlagOverrides, apply_flags
 from engine.config.jsonc import JsonError, parse_json
 from engine.config.optimizer_block import optimizer_policy
-from engine.config.policies import ActivationPolicy, Config, OffloadPolicy, ZeroPolicy
+from engine.config.policies import (
+    ActivationPolicy,
+    CheckpointPolicy,
+    Config,
+    OffloadPolicy,
+    ZeroPolicy,
+)
 from engine.config.precision_block import precision_policy
 from engine.config.reading import Reading
 from engine.config.rules import check_rules
@@ -97,6 +103,7 @@ def read_config(
         offload_optimizer=OffloadPolicy(**reading.landed("offload_optimizer")),
         offload_params=replace(Config().offload_params, **reading.landed("offload_params")),
         activations=ActivationPolicy(**reading.landed("activations")),
+        checkpoint=CheckpointPolicy(**reading.landed("checkpoint")),
         optimizer=optimizer_policy(reading),
         schedule=schedule_policy(reading, asked),
         **reading.landed(""),

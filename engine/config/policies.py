@@ -118,6 +118,21 @@ class ActivationPolicy:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CheckpointPolicy:
+    """What the engine saves by itself, and what it begins with."""
+
+    folder: str | None = None
+    """None: a folder of the run, or `checkpoints` where nothing is recorded."""
+    every_steps: int = 0
+    """0: only what the script saves."""
+    keep_last: int = 0
+    """0: all."""
+    asynchronous: bool = False
+    resume: str | None = None
+    """A checkpoint, a folder of them, or "latest": the folder's own, if there is one."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Config:
     """All the choices of one run."""
 
@@ -127,6 +142,7 @@ class Config:
     offload_optimizer: OffloadPolicy = field(default_factory=OffloadPolicy)
     offload_params: OffloadPolicy = field(default_factory=lambda: OffloadPolicy(buffer_count=5))
     activations: ActivationPolicy = field(default_factory=ActivationPolicy)
+    checkpoint: CheckpointPolicy = field(default_factory=CheckpointPolicy)
     optimizer: OptimizerPolicy | None = None
     schedule: SchedulePolicy | None = None
     clip_norm: float = 1.0

@@ -42,4 +42,6 @@ def _check_offload(reading: Reading, stage: int, block: str, needs: int, reason:
             f"{block}.device {written(device)} does not go with {ZERO}.stage {stage}: {reason}"
         )
     if device is Tier.DISK and f"{block}.nvme_path" not in reading.values:
-        reading.faults.append(f'{block}.device "nvme" needs {block}.nvme_path, a folder')
+        reading.faults.append(
+            f'{block}.device "nvme" needs {block}.nvme_path, a folder; or give --offload-path'
+        )

@@ -1,11 +1,11 @@
 """The four ZeRO stages: who holds what, and what travels when."""
 
-from engine.stages.base import Setting, Stage
+from engine.stages.base import Frozen, Setting, Stage
 from engine.stages.parameters import SlicedParameters
 from engine.stages.replica import Replica
 from engine.stages.states import SlicedStates
 
-__all__ = ["Setting", "Stage", "build_stage"]
+__all__ = ["Frozen", "Setting", "Stage", "build_stage"]
 
 
 def build_stage(setting: Setting) -> Stage:

@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 
 from engine.collectives import Pending
+from engine.kept import KeptActivations
 from engine.tracing import PhaseClock
 from engine.weights import SlicedWeights
 from probe.schema.vocabulary import Phase
@@ -53,13 +54,23 @@ class Unit:
         return sum(part.layout.padded_elements for part in self.parts)
 
 
+FETCHED_AHEAD = 2
+"""Units whose slices are on their way from where they rest, before their gather starts."""
+
+
 class Gatherer:
     """Keeps the units that are needed now, and at most one more."""
 
     def __init__(
-        self, *, clock: PhaseClock, prefetch_elements: int, max_live_elements: int
+        self,
+        *,
+        clock: PhaseClock,
+        kept: KeptActivations,
+        prefetch_elements: int,
+        max_live_elements: int,
     ) -> None:
         self._clock = clock
+        self._kept = kept
         self._prefetches = prefetch_elements > 0
         self._max_live_elements = max_live_elements
         self._live: dict[Unit, None] = {}
@@ -76,10 +87,15 @@ class Gatherer:
         self._seen[direction] = []
         self._place[direction] = 0
 
+    def foresee(self, direction: Pass) -> None:
+        """A pass in this direction will come: the slices of its first units may be fetched."""
+        for unit in (self._seen[direction] or self._expected[direction])[:FETCHED_AHEAD]:
+            _expect(unit)
+
     def need(self, unit: Unit, direction: Pass) -> None:
         """Make a unit whole, and start to fetch the one that came after it last time."""
         self.fetch(unit)
-        following = self._expect_after(unit, direction)
+        following, next_but_one = self._expect_after(unit, direction)
         if (
             self._prefetches
             and following is not None
@@ -87,6 +103,10 @@ class Gatherer:
             and self._live_elements + following.elements <= self._max_live_elements
         ):
             self._start(following)
+        if next_but_one is not None:
+            _expect(next_but_one)
+        elif direction is Pass.FORWARD and self._place[direction]:
+            self.foresee(Pass.BACKWARD)
 
     def fetch(self, unit: Unit) -> None:
         """Make a unit whole and learn nothing from it."""
@@ -123,7 +143,10 @@ class Gatherer:
 
         def pack(tensor: Tensor) -> Any:
             unit = self._unit_at.get(tensor.untyped_storage().data_ptr())
-            return tensor if unit is None else (unit, tensor)
+            if unit is None:
+                self._kept.note(tensor)
+                return tensor
+            return unit, tensor
 
         def unpack(packed: Any) -> Tensor:
             if isinstance(packed, Tensor):
@@ -140,8 +163,8 @@ class Gatherer:
         """What is whole now, or soon."""
         return list(self._live)
 
-    def _expect_after(self, unit: Unit, direction: Pass) -> Unit | None:
-        """Note that a unit is used; which one comes next if this pass goes like the last."""
+    def _expect_after(self, unit: Unit, direction: Pass) -> tuple[Unit | None, Unit | None]:
+        """Note that a unit is used; which two come next if this pass goes like the last."""
         seen, expected = self._seen[direction], self._expected[direction]
         if not seen or seen[-1] is not unit:
             seen.append(unit)
@@ -149,7 +172,8 @@ class Gatherer:
                 self._place[direction] = expected.index(unit, self._place[direction]) + 1
         place = self._place[direction]
         agrees = place > 0 and expected[place - 1] is unit
-        return expected[place] if agrees and place < len(expected) else None
+        ahead = [*expected[place : place + 2], None, None] if agrees else [None, None]
+        return ahead[0], ahead[1]
 
     def _start(self, unit: Unit) -> None:
         unit.on_its_way = [part.gather() for part in unit.parts]
@@ -161,6 +185,13 @@ class Gatherer:
         self._live_elements += unit.elements
 
     def _arrive(self, unit: Unit) -> None:
-        for pending in unit.on_its_way:
+        for part, pending in zip(unit.parts, unit.on_its_way, strict=False):
             pending.wait()
+            part.gathered()
         unit.on_its_way.clear()
+
+
+def _expect(unit: Unit) -> None:
+    if not unit.live:
+        for part in unit.parts:
+            part.shard.expect()

@@ -19,12 +19,11 @@ from torch.nn import Module, Parameter
 from engine.facts import BadTensor
 from engine.partition import Layout, Member, lay_out, plan_buckets
 from engine.reduction import Reducer
-from engine.segments import publish_masters, segments_of
-from engine.stages.base import Setting, Stage
+from engine.stages.base import Frozen, Setting, Stage, frozen_whole
 from engine.stages.gathering import Gatherer, Pass, Unit
 from engine.units import UnitPlan, plan_units
-from engine.weights import SlicedWeights, WholeWeights, publish_whole
-from probe.schema.vocabulary import MemoryCategory
+from engine.weights import SlicedWeights, WholeWeights, masters_in_memory, publish_whole
+from probe.schema.vocabulary import MemoryCategory, Tier
 
 
 class SlicedParameters(Stage):
@@ -40,6 +39,7 @@ class SlicedParameters(Stage):
         policy, clock = setting.config.zero, setting.clock
         self._gatherer = Gatherer(
             clock=clock,
+            kept=setting.kept,
             prefetch_elements=policy.prefetch_elements,
             max_live_elements=policy.max_live_elements,
         )
@@ -81,15 +81,9 @@ class SlicedParameters(Stage):
         self.segments = [
             segment
             for weights, bucket in zip(trained, self._reducer.buckets, strict=True)
-            for segment in segments_of(
-                weights.layout,
-                setting.collectives.rank,
-                master=weights.master_slice,
-                gradient=bucket.owned,
-                target=weights.target,
-            )
+            for segment in weights.segments(bucket.owned)
         ]
-        self._masters = [w.separate_master for w in trained if w.separate_master is not None]
+        self._trained = trained
 
     def begin_backward(self, *, synchronise: bool) -> None:
         self._in_backward = True
@@ -105,7 +99,7 @@ class SlicedParameters(Stage):
         self._reducer.clear()
 
     def publish(self) -> None:
-        publish_masters(self.segments)
+        self._gatherer.foresee(Pass.FORWARD)
         publish_whole(
             [weights for weights in self._resident if weights.trained], self._setting.clock
         )
@@ -124,26 +118,54 @@ class SlicedParameters(Stage):
 
     def whole_weights(self, *, masters: bool) -> Iterator[tuple[Parameter, Tensor]]:
         for weights in self._resident:
-            yield from weights.pieces(weights.flat, masters=masters)
+            yield from weights.pieces(weights.flat, self.masters_of(weights) if masters else None)
         for unit in self._units:
             self._gatherer.fetch(unit)
             for part in unit.parts:
-                yield from part.pieces(part.full, masters=masters)
+                yield from part.pieces(part.full, self.masters_of(part) if masters else None)
             self._gatherer.release(unit)
+
+    def frozen(self) -> Iterator[Frozen]:
+        for weights in self._resident:
+            if not weights.trained:
+                yield from frozen_whole(weights)
+        for unit in self._units:
+            if unit.frozen is not None:
+                for span in unit.frozen.layout.spans(self._setting.collectives.rank):
+                    yield Frozen(
+                        member=span.member,
+                        offset=span.offset,
+                        start=span.start,
+                        elements=span.stop - span.start,
+                        weights=unit.frozen.shard,
+                        on_every_rank=False,
+                    )
 
     def held(self) -> Mapping[MemoryCategory, Sequence[Tensor]]:
         parts = [part for unit in self._units for part in unit.parts]
         return {
             MemoryCategory.PARAMS: [
-                *(part.owned for part in parts),
+                *(part.shard.resting for part in parts if part.shard.always_at_hand),
                 *(weights.flat for weights in self._resident),
             ],
             MemoryCategory.GATHERED_PARAMS: [
                 part.full for unit in self._gatherer.live for part in unit.parts
             ],
             **self._reducer.held(),
-            MemoryCategory.MASTER_PARAMS: self._masters,
+            MemoryCategory.MASTER_PARAMS: masters_in_memory(self._trained),
         }
+
+    def away(self) -> Mapping[tuple[Tier, MemoryCategory], Sequence[Tensor]]:
+        places = self._setting.places
+        tensors: dict[tuple[Tier, MemoryCategory], Sequence[Tensor]] = {}
+        if places.params.tier is Tier.HOST:
+            tensors[Tier.HOST, MemoryCategory.PARAMS] = [
+                part.shard.resting for unit in self._units for part in unit.parts
+            ]
+        if places.gradient_tier is not Tier.DEVICE:
+            tensors[Tier.HOST, MemoryCategory.MASTER_PARAMS] = masters_in_memory(self._trained)
+            tensors[Tier.HOST, MemoryCategory.GRADS] = self._reducer.held()[MemoryCategory.GRADS]
+        return tensors
 
     def _make_resident(self, members: Sequence[Member]) -> list[WholeWeights]:
         setting = self._setting
@@ -160,6 +182,7 @@ class SlicedParameters(Stage):
                     layout,
                     dtype=setting.dtype,
                     collectives=setting.collectives,
+                    places=setting.places,
                     device=setting.device,
                     trained=trained,
                 )
@@ -180,6 +203,7 @@ class SlicedParameters(Stage):
                     lay_out(name, some, setting.collectives.world),
                     dtype=setting.dtype,
                     collectives=setting.collectives,
+                    places=setting.places,
                     device=setting.device,
                     trained=trained,
                 )
@@ -271,7 +295,8 @@ class SlicedParameters(Stage):
     def _touched(self, parameter: Any) -> None:
         unit = self._unit_of.get(parameter)
         running = self._watching is not None or self._in_backward
-        if unit is not None and not unit.live and running:
+        # One that was fetched early may still be on its way.
+        if unit is not None and running and (not unit.live or unit.on_its_way):
             self._gatherer.need(unit, self._direction)
 
 

@@ -4,17 +4,21 @@ Gradients are ordinary `p.grad`; after backward they are flattened, averaged ove
 every rank makes the same update of the same fp32 masters.
 """
 
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from torch.nn import Parameter
 
+from engine.collectives import Pending
 from engine.facts import BadTensor
 from engine.offenders import name_bad_tensors
 from engine.partition import Layout, Span, plan_buckets
-from engine.segments import Segment, publish_masters
-from engine.stages.base import Setting, Stage
+from engine.reduction import IN_FLIGHT
+from engine.segments import Segment
+from engine.stages.base import Frozen, Setting, Stage
 from engine.weights import common_values
 from probe.schema.vocabulary import MemoryCategory, Phase
 
@@ -55,8 +59,18 @@ class Replica(Stage):
     def end_backward(self) -> None:
         if not self._synchronise:
             return
-        for layout in self._layouts:
-            self._average(layout)
+        # Reductions follow each other closely and the gathers come behind: the wire never waits for
+        # the arithmetic of one bucket, nor the arithmetic for the wire.
+        reducing: deque[_Average] = deque()
+        gathering: deque[_Average] = deque()
+        for layout in reversed(self._layouts):
+            if len(reducing) == IN_FLIGHT:
+                gathering.append(self._gather(reducing.popleft()))
+            reducing.append(self._reduce(layout))
+        while reducing:
+            gathering.append(self._gather(reducing.popleft()))
+        while gathering:
+            self._hand_out(gathering.popleft())
 
     def clear(self) -> None:
         self._used.clear()
@@ -67,7 +81,7 @@ class Replica(Stage):
             segment.spans[0].member.parameter.grad = None
 
     def publish(self) -> None:
-        publish_masters(self.segments)
+        """Every rank made the same update."""
 
     @property
     def used(self) -> set[int]:
@@ -83,6 +97,17 @@ class Replica(Stage):
             yield (
                 member.parameter,
                 self._masters.get(member.parameter, weights) if masters else weights,
+            )
+
+    def frozen(self) -> Iterator[Frozen]:
+        for member in self._setting.frozen:
+            yield Frozen(
+                member=member,
+                offset=0,
+                start=0,
+                elements=member.elements,
+                weights=member.parameter.detach().view(-1),
+                on_every_rank=True,
             )
 
     def held(self) -> Mapping[MemoryCategory, Sequence[Tensor]]:
@@ -105,7 +130,8 @@ class Replica(Stage):
                 self._masters[parameter] = whole.clone()
 
     def _segment(self, layout: Layout, at: int) -> Segment:
-        member = layout.slots[at].member
+        slot = layout.slots[at]
+        member = slot.member
         assert member.group is not None, "only what is trained is in these layouts"
         weights = member.parameter.detach().view(-1)
         master = self._masters.get(member.parameter)
@@ -115,6 +141,8 @@ class Replica(Stage):
             gradient=None,
             target=None if master is None else weights,
             spans=(Span(member=member, start=0, stop=member.elements, offset=0),),
+            layout=layout,
+            start=slot.start,
         )
 
     def _accumulate(self, parameter: Parameter) -> None:
@@ -126,8 +154,8 @@ class Replica(Stage):
         else:
             self._sums[parameter] = gradient.to(self._rule.local_dtype)
 
-    def _average(self, layout: Layout) -> None:
-        """Flatten, average over the ranks, hand out the pieces."""
+    def _reduce(self, layout: Layout) -> "_Average":
+        """Flatten the gradients of a bucket and send each slice to its owner."""
         rule, rank = self._rule, self._collectives.rank
         flat = torch.empty(
             layout.padded_elements, dtype=rule.wire_dtype, device=self._setting.device
@@ -144,21 +172,43 @@ class Replica(Stage):
                 self._used.add(slot.member.index)
         if rule.before != 1.0:
             flat.mul_(rule.before)
-        owned = flat[layout.owned(rank)]
+        pending = self._collectives.reduce_scatter_mean(
+            flat, flat[layout.owned(rank)], factor=rule.after, add=False, block=layout.block
+        )
+        return _Average(layout=layout, flat=flat, pending=pending)
+
+    def _gather(self, average: "_Average") -> "_Average":
+        """The own slice is there: tell the others, learn theirs."""
+        rank, layout = self._collectives.rank, average.layout
         with self._setting.clock.phase(Phase.REDUCE_WAIT):
-            reduced = self._collectives.reduce_scatter_mean(
-                flat, owned, factor=rule.after, add=False, block=layout.block
-            ).wait()
-            self._collectives.all_gather(flat, owned, block=layout.block).wait()
+            reduced = average.pending.wait()
         self._bad += name_bad_tensors(layout, rank, reduced.bad)
-        average = flat.to(rule.owned_dtype)
-        start_of = {slot.member.index: slot.start for slot in layout.slots}
+        average.pending = self._collectives.all_gather(
+            average.flat, average.flat[layout.owned(rank)], block=layout.block
+        )
+        return average
+
+    def _hand_out(self, average: "_Average") -> None:
+        """All of it is there: each segment takes its piece."""
+        with self._setting.clock.phase(Phase.REDUCE_WAIT):
+            average.pending.wait()
+        whole = average.flat.to(self._rule.owned_dtype)
+        start_of = {slot.member.index: slot.start for slot in average.layout.slots}
         # The update may have cut segments, so each says itself which part of its parameter it is.
         for segment in self.segments:
             (span,) = segment.spans
             if span.member.index not in start_of:
                 continue
             start = start_of[span.member.index] + span.offset
-            piece = average[start : start + segment.elements]
+            piece = whole[start : start + segment.elements]
             # A second backward before the step adds to the average of the first.
             segment.gradient = piece if segment.gradient is None else segment.gradient.add_(piece)
+
+
+@dataclass(kw_only=True, eq=False)
+class _Average:
+    """A bucket's gradients on their way to being averages."""
+
+    layout: Layout
+    flat: Tensor
+    pending: Pending

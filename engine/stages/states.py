@@ -16,10 +16,9 @@ from torch.nn import Parameter
 from engine.facts import BadTensor
 from engine.partition import plan_buckets
 from engine.reduction import Reducer
-from engine.segments import publish_masters, segments_of
-from engine.stages.base import Setting, Stage
-from engine.weights import WholeWeights, publish_whole
-from probe.schema.vocabulary import MemoryCategory
+from engine.stages.base import Frozen, Setting, Stage, frozen_whole
+from engine.weights import WholeWeights, masters_in_memory, publish_whole
+from probe.schema.vocabulary import MemoryCategory, Tier
 
 
 class SlicedStates(Stage):
@@ -29,6 +28,8 @@ class SlicedStates(Stage):
 
     def __init__(self, setting: Setting, *, slice_gradients: bool) -> None:
         self._clock = setting.clock
+        self._places = setting.places
+        self._slice_gradients = slice_gradients
         collectives, device = setting.collectives, setting.device
         world, limit = collectives.world, setting.bucket_elements
         layouts = plan_buckets(setting.trained, world=world, limit_elements=limit)
@@ -39,6 +40,7 @@ class SlicedStates(Stage):
                     layout,
                     dtype=setting.dtype,
                     collectives=collectives,
+                    places=setting.places,
                     device=device,
                     trained=trained,
                 )
@@ -56,13 +58,7 @@ class SlicedStates(Stage):
         self.segments = [
             segment
             for weights, bucket in zip(self._weights, self._reducer.buckets, strict=True)
-            for segment in segments_of(
-                weights.layout,
-                collectives.rank,
-                master=weights.master_slice,
-                gradient=bucket.owned,
-                target=weights.target,
-            )
+            for segment in weights.segments(bucket.owned)
         ]
 
     def begin_backward(self, *, synchronise: bool) -> None:
@@ -75,7 +71,6 @@ class SlicedStates(Stage):
         self._reducer.clear()
 
     def publish(self) -> None:
-        publish_masters(self.segments)
         publish_whole(self._weights, self._clock)
 
     @property
@@ -92,13 +87,25 @@ class SlicedStates(Stage):
 
     def whole_weights(self, *, masters: bool) -> Iterator[tuple[Parameter, Tensor]]:
         for weights in (*self._weights, *self._frozen):
-            yield from weights.pieces(weights.flat, masters=masters)
+            yield from weights.pieces(weights.flat, self.masters_of(weights) if masters else None)
+
+    def frozen(self) -> Iterator[Frozen]:
+        for weights in self._frozen:
+            yield from frozen_whole(weights)
 
     def held(self) -> Mapping[MemoryCategory, Sequence[Tensor]]:
         return {
             MemoryCategory.PARAMS: [each.flat for each in (*self._weights, *self._frozen)],
             **self._reducer.held(),
-            MemoryCategory.MASTER_PARAMS: [
-                each.separate_master for each in self._weights if each.separate_master is not None
-            ],
+            MemoryCategory.MASTER_PARAMS: masters_in_memory(self._weights),
+        }
+
+    def away(self) -> Mapping[tuple[Tier, MemoryCategory], Sequence[Tensor]]:
+        places = self._places
+        if places.gradient_tier is Tier.DEVICE:
+            return {}
+        gradients = self._reducer.held()[MemoryCategory.GRADS] if self._slice_gradients else []
+        return {
+            (places.gradient_tier, MemoryCategory.GRADS): gradients,
+            (Tier.HOST, MemoryCategory.MASTER_PARAMS): masters_in_memory(self._weights),
         }

@@ -13,7 +13,7 @@ from probe.analyse.communication.theory import TrafficBeside, traffic_beside_the
 from probe.analyse.communication.use import COMM_COLUMNS, Communication, communication
 from probe.analyse.communication.waiting import CALL_COLUMNS, Waiting, waiting
 from probe.analyse.memory.theory import Beside, memory_beside_theory
-from probe.analyse.memory.use import LEDGER, MemoryUse, memory_use
+from probe.analyse.memory.use import USE_COLUMNS, MemoryUse, memory_use
 from probe.analyse.offload import OFFLOAD_COLUMNS, OffloadTraffic, offload_traffic
 from probe.analyse.precision.clipping import Clipping, clipping
 from probe.analyse.precision.loss_scale import ScaleHistory, scale_history
@@ -41,15 +41,7 @@ COLUMNS: Mapping[Table, tuple[str, ...]] = {
     STEPS: tuple(dict.fromkeys((*COUNTING_COLUMNS, *STEP_STORY_COLUMNS, *BALANCE_COLUMNS))),
     COMM: COMM_COLUMNS,
     COMM_CALLS: CALL_COLUMNS,
-    MEMORY: (
-        "rank",
-        "step",
-        *LEDGER.values(),
-        "peak_allocated_bytes",
-        "peak_reserved_bytes",
-        "allocator_retries",
-        "peak_rss_bytes",
-    ),
+    MEMORY: USE_COLUMNS,
     OVERFLOW: ORIGIN_COLUMNS,
     NUMERICS: NUMERICS_COLUMNS,
     OFFLOAD: OFFLOAD_COLUMNS,

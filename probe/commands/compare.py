@@ -60,6 +60,13 @@ class _Sides(click.Command):
     help="Take a difference as meant: 'model.*'; may be repeated.",
 )
 @click.option("--md", "as_markdown", is_flag=True, help="Print Markdown for a pull request.")
+@click.option(
+    "--junit",
+    "junit_path",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Also write the gate as JUnit XML, for CI.",
+)
 @json_option
 def command(
     runs: tuple[str, ...],
@@ -70,6 +77,7 @@ def command(
     material: float,
     meant: tuple[str, ...],
     as_markdown: bool,
+    junit_path: Path | None,
     as_json: bool,
 ) -> None:
     """Tell what differs between runs, whether it is real, and why.
@@ -101,6 +109,15 @@ def command(
     measured = [[read_run(open_readable(path)) for path in side] for side in paths]
     comparison = compare_runs(measured, material=material / 100, meant=meant)
     report = judge(comparison, gate, strict=strict)
+    if junit_path is not None:
+        from probe.text.gate_junit import gate_junit
+
+        try:
+            junit_path.write_bytes(gate_junit(comparison, report, strict=strict))
+        except OSError as error:
+            raise UsageError(
+                f"{junit_path} cannot be written ({error.strerror or error})."
+            ) from error
     if as_json:
         print_json(comparison_json(comparison, report))
     elif as_markdown:

@@ -24,6 +24,7 @@ def command(ctx: click.Context, run: str, runs_dir: Path, as_json: bool) -> None
     Example: probe doctor latest && probe seal latest
     """
     from probe.read.run import check_run, load_run
+    from probe.read.run_traces import find_traces
     from probe.schema.tables import TABLES
     from probe.schema.vocabulary import Severity
     from probe.text.problem_list import problem_list
@@ -48,6 +49,9 @@ def command(ctx: click.Context, run: str, runs_dir: Path, as_json: bool) -> None
     else:
         ranks = len(opened.ranks)
         checked = f"{len(TABLES)} tables of {ranks:,} rank{'s' if ranks != 1 else ''}"
+        windows = len(find_traces(opened.path))
+        if windows:
+            checked += f" and {windows:,} profiled window{'s' if windows != 1 else ''}"
         if not opened.readable:
             checked = "the documents; its tables were not read"
         print_plainly(make_console(), problem_list(problems, name=opened.name, checked=checked))

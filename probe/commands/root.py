@@ -9,6 +9,7 @@ from probe import __version__
 
 VERBS = (
     "run",
+    "sweep",
     "list",
     "show",
     "compare",

@@ -2,13 +2,12 @@
 
 import shlex
 import shutil
-import sys
 from pathlib import Path
 
 import click
 
 from probe.commands.choosing import DEFAULT_RUNS_DIR, RUNS_DIR_VARIABLE
-from probe.commands.spelled import Listed, StepRange
+from probe.commands.spelled import EveryBlock, Listed, StepRange
 from probe.errors import UsageError
 from probe.launch.request import (
     HANG_TIMEOUT_S,
@@ -17,6 +16,7 @@ from probe.launch.request import (
     command_of,
     default_processes,
 )
+from probe.launch.resuming import find_origin
 from probe.schema.documents import ProfileWindow
 from probe.schema.handover import NUMERICS_EVERY_STEPS, RunFlags
 from probe.schema.vocabulary import Precision, ProfileDetail, Tier
@@ -51,6 +51,36 @@ TIERS = {"cpu": Tier.HOST, "disk": Tier.DISK}
 @click.option("--offload-path", metavar="DIR", help="Folder for --offload-to disk.")
 @click.option("--accumulate", type=click.IntRange(min=1), metavar="K", help="Micro-batches a step.")
 @click.option("--clip", type=click.FloatRange(min=0), metavar="NORM", help="Gradient norm; 0: off.")
+@click.option(
+    "--checkpoint-every",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Save after every N steps, whatever the script saves.",
+)
+@click.option(
+    "--checkpoint-dir",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Where to. Default: checkpoints/ in the run directory.",
+)
+@click.option("--checkpoint-async", is_flag=True, help="While training goes on.")
+@click.option("--keep-last", type=click.IntRange(min=1), metavar="K", help="Remove older ones.")
+@click.option(
+    "--resume",
+    metavar="WHAT",
+    help='Go on from a checkpoint, a folder of them, a run, or the "latest" of all runs.',
+)
+@click.option(
+    "--checkpoint-activations",
+    type=EveryBlock(),
+    metavar="all|K|off",
+    help="Compute all blocks, or every K-th, again in backward.",
+)
+@click.option(
+    "--checkpoint-activations-to",
+    type=click.Choice(["device", "cpu"]),
+    help="Where what enters those blocks waits for backward.",
+)
 @click.option(
     "--config",
     type=click.Path(path_type=Path),
@@ -132,6 +162,13 @@ def command(
     offload_path: str | None,
     accumulate: int | None,
     clip: float | None,
+    checkpoint_every: int | None,
+    checkpoint_dir: Path | None,
+    checkpoint_async: bool,
+    keep_last: int | None,
+    resume: str | None,
+    checkpoint_activations: int | None,
+    checkpoint_activations_to: str | None,
     config: Path | None,
     nproc: int | None,
     nnodes: str,
@@ -159,6 +196,7 @@ def command(
     \b
     Example: probe run train.py --stage 3 --bf16
              probe run --nproc 4 --config ds.json train.py --epochs 2
+             probe run train.py --stage 3 --checkpoint-every 50 --resume latest
     """
     if nnodes != "1" and not rdzv_endpoint:
         raise UsageError(
@@ -171,6 +209,7 @@ def command(
         "optimizer": (where, Tier.DEVICE),
         "params": (where, where),
     }[offload]
+    origin = None if resume is None else find_origin(resume, runs_dir)
     request = RunRequest(
         script=script,
         arguments=arguments,
@@ -188,12 +227,22 @@ def command(
             disk_path=offload_path,
             accumulation_steps=accumulate,
             clip_norm=clip,
+            checkpoint_dir=str(checkpoint_dir.resolve()) if checkpoint_dir else None,
+            checkpoint_every_steps=checkpoint_every,
+            checkpoint_keep_last=keep_last,
+            checkpoint_asynchronous=checkpoint_async or None,
+            resume=str(origin.checkpoint) if origin else None,
+            checkpoint_every_block=checkpoint_activations,
+            activations_to_host=None
+            if checkpoint_activations_to is None
+            else checkpoint_activations_to == "cpu",
         ),
         name=name,
         tags=tags,
         notes=notes,
         runs_dir=runs_dir,
         record=not no_record,
+        parent=origin.run if origin else "",
         profile=None
         if profile_steps is None
         else ProfileWindow(
@@ -235,33 +284,12 @@ def _with(window: ProfileWindow) -> str:
 
 def _launch(request: RunRequest) -> int:
     """Start, keep the live line, and end with a summary."""
-    from probe.launch.launcher import launch
-    from probe.launch.progress import Progress
-    from probe.text.live_line import LiveLine, progress_line
+    from probe.commands.following import launch_with_line
+    from probe.text.live_line import LiveLine
 
     line = LiveLine(columns=shutil.get_terminal_size().columns)
-
-    def show(progress: Progress) -> None:
-        line.show(
-            progress_line(
-                steps=progress.steps,
-                expected_steps=progress.expected_steps,
-                step_ns=progress.step_ns,
-                loss=progress.loss,
-                loss_scale=progress.loss_scale,
-                skipped=progress.skipped,
-                peak_bytes=progress.peak_bytes,
-                remaining_ns=progress.remaining_ns,
-            )
-        )
-
     try:
-        finished = launch(
-            request,
-            invocation=["probe", *sys.argv[1:]],
-            on_output=line.pass_on,
-            on_progress=show,
-        )
+        finished = launch_with_line(request, line, on_output=line.pass_on)
     finally:
         line.end()
     if finished.run_dir is not None:
@@ -272,8 +300,7 @@ def _launch(request: RunRequest) -> int:
 def _print_end(run_dir: Path, first_failed: int | None) -> None:
     """The summary of a run, on stderr: what stands on stdout is the script's."""
     from probe.read.run import load_run
-    from probe.schema.tables import EVENTS
-    from probe.schema.vocabulary import EventKind
+    from probe.telling.ending import cause_of, recording_stopped
     from probe.telling.run import tell
     from probe.text.run_end import run_end
     from probe.text.terminal import make_console, print_plainly
@@ -283,16 +310,12 @@ def _print_end(run_dir: Path, first_failed: int | None) -> None:
         console.print(f"{run_dir} was removed meanwhile; nothing of the run is left.")
         return
     run = load_run(run_dir)
-    events = run.table(EVENTS, columns=["rank", "kind", "step", "message"]).table.to_pylist()
-    causes = [row for row in events if row["kind"] == EventKind.EXCEPTION]
-    first = [row for row in causes if row["rank"] == first_failed] or causes
-    stopped = [row for row in events if row["kind"] == EventKind.RECORDING_STOPPED]
     told = tell(run)
     view = run_end(
         run,
         told.headline,
         findings=told.findings,
-        cause=first[0]["message"] if first else None,
-        recording_stopped=stopped[0]["message"] if stopped else None,
+        cause=cause_of(run, first_failed),
+        recording_stopped=recording_stopped(run),
     )
     print_plainly(console, view)

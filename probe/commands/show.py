@@ -11,23 +11,37 @@ from probe.commands.machine import json_option, print_json, problem_json
 
 @click.command("show", epilog=ABOUT_RUN)
 @run_argument
+@click.option(
+    "--trace/--no-trace",
+    "trace",
+    default=None,
+    help="Read the profiled window however large it is, or not at all. Default: if it is small.",
+)
 @json_option
-def command(run: str, runs_dir: Path, as_json: bool) -> None:
+def command(run: str, runs_dir: Path, trace: bool | None, as_json: bool) -> None:
     """Show what a run was, its headline numbers and what stands out.
+
+    A profiled window adds where its time went, operators, gaps and critical path.
 
     \b
     Example: probe show latest
     """
+    from rich.text import Text
+
     from probe.telling.analysis_json import analysis_json
     from probe.telling.run import open_readable, tell
+    from probe.telling.window import tell_window, window_json
     from probe.text.progress import table_progress
     from probe.text.run_analysis import run_analysis
     from probe.text.run_detail import run_detail
     from probe.text.terminal import make_console, print_plainly
+    from probe.text.window_table import window_table
 
     opened = open_readable(find_run(run, runs_dir))
     with table_progress("Reading") as on_table:
         told = tell(opened, on_table=on_table)
+    window = None if trace is False else tell_window(opened, at_any_cost=bool(trace))
+    problems = (*told.problems, *(window.problems if window else ()))
     if as_json:
         print_json(
             {
@@ -40,17 +54,29 @@ def command(run: str, runs_dir: Path, as_json: bool) -> None:
                 "headline": told.headline,
                 "findings": told.findings,
                 "analysis": analysis_json(told.facts),
+                "window": window_json(window),
                 "table_rows": told.table_rows,
-                "problems": [problem_json(item) for item in told.problems],
+                "problems": [problem_json(item) for item in problems],
             }
         )
         return
+    analysis = run_analysis(told.facts, told.findings)
+    if window is not None:
+        file = window.file
+        analysis += window_table(
+            window.summary,
+            rank=file.rank,
+            step=file.step,
+            size_bytes=file.size_bytes,
+            windows=window.windows,
+        )
+        analysis.append(Text())
     detail = run_detail(
         opened,
         told.headline,
-        analysis=run_analysis(told.facts, told.findings),
+        analysis=analysis,
         table_rows=told.table_rows,
-        problems=told.problems,
+        problems=problems,
         now_ns=time.time_ns(),
     )
     print_plainly(make_console(), detail)

@@ -1,4 +1,4 @@
-"""Values that are spelled in a way of their own on a command line: ranges of steps, lists."""
+"""Values that are spelled in a way of their own: ranges of steps, blocks of a model, lists."""
 
 from collections.abc import Callable
 from typing import Any
@@ -24,6 +24,21 @@ class StepRange(click.ParamType[tuple[int, int]]):
         if chosen[0] >= chosen[1]:
             self.fail(f"{value!r} holds no step; B must be larger than A.", param, ctx)
         return chosen
+
+
+class EveryBlock(click.ParamType[int]):
+    """`all` is every block, a number K every K-th, `off` none."""
+
+    name = "blocks"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """1, K or 0."""
+        if isinstance(value, int):
+            return value
+        words = {"all": 1, "off": 0}
+        if value not in words and not str(value).isdigit():
+            self.fail(f"{value!r} is no choice of blocks; write all, a number, or off.", param, ctx)
+        return words[value] if value in words else int(value)
 
 
 class Listed(click.ParamType[list[Any]]):

@@ -8,6 +8,7 @@ import plotly.graph_objects as go
 
 from probe.analyse.communication.theory import TrafficBeside
 from probe.analyse.communication.use import Communication, OperationTraffic
+from probe.figures.exposed_hidden import add_exposed_and_hidden
 from probe.figures.names import words
 from probe.figures.palette import (
     NEUTRAL,
@@ -97,31 +98,16 @@ def exposed_and_hidden(comm: Communication) -> Any:
         + ".",
         caption=_left_out(len(shown), len(comm.operations)),
         height=130 + 30 * max(2, len(shown)),
-        barmode="stack",
-        bargap=0.3,
-        hovermode="closest",
         xaxis={"title": {"text": f"busy a step [{unit.name}]"}},
         yaxis={"showgrid": False},
     )
-    figure.add_trace(
-        go.Bar(
-            y=labels,
-            x=unit.of(exposed),
-            orientation="h",
-            name="exposed: compute stood still",
-            marker=bar_fill(Look(colour=PHASES[Phase.REDUCE_WAIT].colour)),
-            hovertemplate=f"exposed %{{x:.4~g}} {unit.name}<extra></extra>",
-        )
-    )
-    figure.add_trace(
-        go.Bar(
-            y=labels,
-            x=unit.of(hidden),
-            orientation="h",
-            name="hidden under compute",
-            marker=hollow_fill(NEUTRAL),
-            hovertemplate=f"hidden %{{x:.4~g}} {unit.name}<extra></extra>",
-        )
+    add_exposed_and_hidden(
+        figure,
+        labels,
+        exposed_ns=exposed,
+        hidden_ns=hidden,
+        unit=unit,
+        exposed_look=Look(colour=PHASES[Phase.REDUCE_WAIT].colour),
     )
     return figure
 
@@ -222,9 +208,11 @@ def message_sizes(comm: Communication) -> Any:
                 name=_label(item),
                 mode="markers",
                 marker={
-                    "size": 13,
+                    "size": 12,
                     "color": look.colour,
-                    "symbol": _PHASE_SYMBOL.get(item.phase, "circle"),
+                    # Hollow, so that one on the place of another leaves it to be seen.
+                    "symbol": f"{_PHASE_SYMBOL.get(item.phase, 'circle')}-open",
+                    "line": {"width": 2.5},
                 },
                 hovertemplate=f"{_label(item)}: {format_bytes(item.bytes_per_call)}, "
                 "%{y:.4~g} a step<extra></extra>",
@@ -236,6 +224,8 @@ def message_sizes(comm: Communication) -> Any:
 _PHASE_SYMBOL = {
     Phase.FORWARD.value: "circle",
     Phase.BACKWARD.value: "square",
+    Phase.GATHER_WAIT.value: "triangle-down",
+    Phase.REDUCE_WAIT.value: "pentagon",
     Phase.OPTIMIZER.value: "diamond",
     Phase.DATA.value: "triangle-up",
     Phase.CHECKPOINT.value: "star",

@@ -41,10 +41,9 @@ def exponent_histogram(histogram: ExponentHistogram) -> Any:
         title=f"Exponents of {role}",
         alternative=f"{format_count(total)} elements between 2^{int(exponents[0])} and "
         f"2^{int(exponents[-1]) + 1}: {said}.",
-        caption=f"{histogram.samples:,} histograms of steps {histogram.first_step:,} to "
-        f"{histogram.last_step:,}, {_scale(histogram)}; {format_count(histogram.zero_elements)} "
-        f"zeros and {format_count(histogram.nonfinite_elements)} that are no number are left out; "
-        f"{said}.",
+        caption=f"{histogram.samples:,} histograms of {_steps(histogram)}, {_scale(histogram)}; "
+        f"{format_count(histogram.zero_elements)} zeros and "
+        f"{format_count(histogram.nonfinite_elements)} that are no number are left out; {said}.",
         bargap=0.08,
         hovermode="closest",
         showlegend=False,
@@ -190,7 +189,7 @@ def lost_updates_by_parameter(lost: LostUpdates) -> Any:
         caption="" if len(shown) >= total else f"The {len(shown)} worst of {total:,} parameters.",
         height=130 + 22 * max(3, len(shown)),
         hovermode="closest",
-        xaxis={"title": {"text": "weights whose update vanished [%]"}, "rangemode": "tozero"},
+        xaxis={"title": {"text": "updates that vanished [%]"}, "rangemode": "tozero"},
         yaxis={
             "showgrid": False,
             "autorange": "reversed",
@@ -230,9 +229,14 @@ def _line(
     return len(kept)
 
 
+def _steps(histogram: ExponentHistogram) -> str:
+    first, last = histogram.first_step, histogram.last_step
+    return f"step {first:,}" if first == last else f"steps {first:,} to {last:,}"
+
+
 def _scale(histogram: ExponentHistogram) -> str:
     low, high = histogram.lowest_scale, histogram.highest_scale
-    if low is None or high is None:
+    if low is None or high is None or low == high == 1:
         return "without a loss scale"
     if low == high:
         return f"at loss scale {power_words(low)}"

@@ -29,7 +29,7 @@ def precision_charts(facts: RunFacts, series: RunSeries) -> Iterator[Chart]:
         yield Chart(figure=scale.training_story(training), wide=True)
     for histogram in series.exponents[:MOST_HISTOGRAMS]:
         yield Chart(figure=numerics.exponent_histogram(histogram))
-    if facts.gradients is not None:
+    if facts.gradients is not None and len(facts.gradients.by_step) > 1:
         yield Chart(figure=numerics.underflow_over_time(facts.gradients))
     if series.underflow is not None:
         yield Chart(figure=numerics.underflow_heatmap(series.underflow))

@@ -7,8 +7,9 @@ import plotly.graph_objects as go
 
 from probe.analyse.offload import OffloadTraffic
 from probe.analyse.series.offload_series import OffloadSeries
+from probe.figures.exposed_hidden import add_exposed_and_hidden
 from probe.figures.names import words
-from probe.figures.palette import NEUTRAL, PHASES, TIERS, Look, bar_fill, hollow_fill, line_of
+from probe.figures.palette import NEUTRAL, PHASES, TIERS, Look, line_of
 from probe.figures.scales import room_for_labels, size_unit, small_steps, time_unit
 from probe.figures.theme import new_figure
 from probe.figures.thinning import points_caption, thin
@@ -95,38 +96,20 @@ def offload_routes(traffic: OffloadTraffic) -> Any:
         + ".",
         caption=f"{format_percent(traffic.hidden_share)} of the busy time is hidden under compute.",
         height=140 + 34 * max(2, len(shown)),
-        barmode="stack",
-        bargap=0.3,
-        hovermode="closest",
         xaxis={
             "title": {"text": f"busy a step [{unit.name}]"},
             "range": room_for_labels(unit.of(exposed + hidden)),
         },
         yaxis={"showgrid": False, "autorange": "reversed"},
     )
-    figure.add_trace(
-        go.Bar(
-            y=labels,
-            x=unit.of(exposed),
-            orientation="h",
-            name="exposed: compute stood still",
-            marker=bar_fill(PHASES[Phase.OFFLOAD_WAIT]),
-            hovertemplate=f"exposed %{{x:.4~g}} {unit.name}<extra></extra>",
-        )
-    )
-    figure.add_trace(
-        go.Bar(
-            y=labels,
-            x=unit.of(hidden),
-            orientation="h",
-            name="hidden under compute",
-            marker=hollow_fill(NEUTRAL),
-            text=speed,
-            textposition="outside",
-            textangle=0,
-            cliponaxis=False,
-            hovertemplate=f"hidden %{{x:.4~g}} {unit.name}, %{{text}}<extra></extra>",
-        )
+    add_exposed_and_hidden(
+        figure,
+        labels,
+        exposed_ns=exposed,
+        hidden_ns=hidden,
+        unit=unit,
+        exposed_look=PHASES[Phase.OFFLOAD_WAIT],
+        behind=speed,
     )
     return figure
 

@@ -70,6 +70,14 @@ TIERS: Mapping[Tier, Look] = {
     Tier.DISK: Look(colour="#94705a", dash="dot"),
 }
 
+WINDOW: Mapping[str, Look] = {
+    "computation": Look(colour="#2f8f9d"),
+    "communication": Look(colour="#c25577", pattern="/"),
+    "memcpy": Look(colour="#a8812a", pattern="x"),
+    "idle": Look(colour="#8b929b", pattern="|"),
+}
+"""What a trace tells apart: other things than phases, so other colours beside them."""
+
 _SERIES = (
     Look(colour="#2f7ac0"),
     Look(colour="#d3622d", dash="dash", symbol="square"),
@@ -184,4 +192,5 @@ _GROUPS: Mapping[str, Mapping[Any, Look]] = {
     "memory": MEMORY,
     "operation": OPERATIONS,
     "tier": TIERS,
+    "window": WINDOW,
 }

@@ -73,7 +73,7 @@ def rank_ranking(balance: RankBalance, waiting: Waiting | None) -> Any:
     data = np.array([balance.data_ns.get(rank, 0.0) for rank in shown])
     compute = np.array([balance.own_ns[rank] for rank in shown]) - data
     busy = np.array([balance.busy_ns.get(rank, 0.0) for rank in shown])
-    unit = time_unit(data + compute + busy)
+    unit = time_unit(np.maximum(data + compute, busy))
     slow = balance.straggler
     verdict = (
         "no rank stands out"
@@ -90,23 +90,26 @@ def rank_ranking(balance: RankBalance, waiting: Waiting | None) -> Any:
         + (
             f" The {len(shown)} longest of {len(order):,} ranks." if len(shown) < len(order) else ""
         ),
-        height=140 + 22 * max(3, len(shown)),
-        barmode="stack",
+        height=140 + 30 * max(3, len(shown)),
+        barmode="group",
         bargap=0.25,
         hovermode="closest",
         xaxis={"title": {"text": f"median of a step [{unit.name}]"}},
         yaxis={"autorange": "reversed", "showgrid": False, "type": "category"},
     )
-    for name, values, fill in (
-        ("waiting for data", data, bar_fill(PHASES[Phase.DATA])),
-        ("forward and backward", compute, bar_fill(PHASES[Phase.FORWARD])),
-        ("in collectives", busy, hollow_fill(PHASES[Phase.REDUCE_WAIT])),
+    # Collectives run beside computation, so their time stands beside it and is not added.
+    for name, values, base, row, fill in (
+        ("waiting for data", data, 0 * data, "own", bar_fill(PHASES[Phase.DATA])),
+        ("forward and backward", compute, data, "own", bar_fill(PHASES[Phase.FORWARD])),
+        ("in collectives", busy, 0 * busy, "busy", hollow_fill(PHASES[Phase.REDUCE_WAIT])),
     ):
         if values.any():
             figure.add_trace(
                 go.Bar(
                     y=labels,
                     x=unit.of(values),
+                    base=unit.of(base),
+                    offsetgroup=row,
                     orientation="h",
                     name=name,
                     marker=fill,

@@ -30,7 +30,7 @@ PANEL = 150
 MOST_GUIDES = 300
 RIM = 0.96
 """Where on a panel, from 0 to 1, values without a height are drawn."""
-_SCALE_LINE = Look(colour="#2f7ac0")
+_SCALE_LINE = Look(colour="#9a6fc4")
 _LOWERED = Look(colour="#cf5a2c", symbol="triangle-down")
 _SPENT = Look(colour="#b8902f", symbol="circle-open")
 _EMPTY = Look(colour="#8b929b", symbol="line-ew-open")
@@ -138,12 +138,14 @@ def _add_scale(figure: Any, series: TrainingSeries, *, place: int) -> tuple[int,
             hovertemplate="%{y:,.6~g}",
         )
     )
-    for name, flags, look in (
-        ("overflow, skipped", series.overflowed, BAD),
-        ("no gradient, skipped", series.without_gradient, _EMPTY),
-        ("hysteresis spent", series.hysteresis_spent, _SPENT),
-        ("scale lowered", series.lowered, _LOWERED),
-        ("scale raised", series.raised, GOOD),
+    following = np.append(scale[1:], scale[-1:])
+    for name, flags, look, level in (
+        ("overflow, skipped", series.overflowed, BAD, scale),
+        ("no gradient, skipped", series.without_gradient, _EMPTY, scale),
+        ("hysteresis spent", series.hysteresis_spent, _SPENT, scale),
+        # At the level that it goes to: where it comes from the overflow stands.
+        ("scale lowered", series.lowered, _LOWERED, following),
+        ("scale raised", series.raised, GOOD, following),
     ):
         places = np.flatnonzero(flags[stated])
         if not len(places):
@@ -153,7 +155,7 @@ def _add_scale(figure: Any, series: TrainingSeries, *, place: int) -> tuple[int,
         figure.add_trace(
             go.Scatter(
                 x=small_steps(step[marks]),
-                y=small_floats(scale[marks]),
+                y=small_floats(level[marks]),
                 name=name,
                 mode="markers",
                 marker={

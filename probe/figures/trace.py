@@ -9,24 +9,23 @@ import plotly.graph_objects as go
 from probe.analyse.trace.breakdown import Breakdown
 from probe.analyse.trace.lanes import LaneKind, TraceLane, TraceLanes
 from probe.figures.names import words
-from probe.figures.palette import NEUTRAL, PHASES, Look, bar_fill
+from probe.figures.palette import NEUTRAL, PHASES, WINDOW, Look, bar_fill
 from probe.figures.scales import small_floats, time_unit
 from probe.figures.theme import new_figure
-from probe.schema.vocabulary import Phase
 from probe.units import format_duration, format_percent
 
 MOST_RANKS = 8
 """More ranks have too many pieces for one chart, and too thin lanes."""
 _KINDS = {
-    LaneKind.COMPUTATION: PHASES[Phase.FORWARD],
-    LaneKind.COMMUNICATION: PHASES[Phase.GATHER_WAIT],
-    LaneKind.MEMCPY: PHASES[Phase.OFFLOAD_WAIT],
+    LaneKind.COMPUTATION: WINDOW["computation"],
+    LaneKind.COMMUNICATION: WINDOW["communication"],
+    LaneKind.MEMCPY: WINDOW["memcpy"],
 }
 _PARTS = (
-    ("computation", "computation_ns", PHASES[Phase.FORWARD]),
-    ("exposed communication", "exposed_comm_ns", PHASES[Phase.GATHER_WAIT]),
-    ("exposed memcpy", "exposed_memcpy_ns", PHASES[Phase.OFFLOAD_WAIT]),
-    ("idle", "idle_ns", Look(colour=NEUTRAL.colour, pattern="|")),
+    ("computation", "computation_ns", WINDOW["computation"]),
+    ("exposed communication", "exposed_comm_ns", WINDOW["communication"]),
+    ("exposed memcpy", "exposed_memcpy_ns", WINDOW["memcpy"]),
+    ("idle", "idle_ns", WINDOW["idle"]),
 )
 
 

@@ -7,14 +7,12 @@ to the disk, the ranks go on.
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
 
 from probe.distill import distill_run
 from probe.errors import ProbeError
 from probe.launch.hang import HangWatch
 from probe.launch.output_log import OutputLog
-from probe.launch.processes import Outcome, RankProcesses
+from probe.launch.processes import Finished, Outcome, RankProcesses
 from probe.launch.progress import Progress, Watcher
 from probe.launch.request import RunRequest, command_of, environment_of
 from probe.launch.surroundings import (
@@ -35,16 +33,6 @@ from probe.seal import seal_run
 logger = logging.getLogger("zeroprobe")
 
 LOOK_EVERY_S = 0.5
-
-
-@dataclass(frozen=True, kw_only=True)
-class Finished:
-    """A run that is over."""
-
-    outcome: Outcome
-    run_dir: Path | None
-    """None if nothing was recorded."""
-    wall_ns: int
 
 
 def launch(
@@ -123,6 +111,8 @@ def _first_manifest(request: RunRequest, invocation: list[str]) -> Manifest:
         tags=list(request.tags),
         notes=request.notes,
         command=masked_arguments(invocation),
+        parent=request.parent,
+        resumed_from=request.flags.resume or "",
         script=str(request.script),
         script_sha256=script_hash(request.script),
         world_size=request.processes * (int(nodes) if nodes.isdigit() else 1),

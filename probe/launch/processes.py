@@ -33,6 +33,16 @@ class Outcome:
     """The exit code that `probe run` gives back."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Finished:
+    """A run that is over."""
+
+    outcome: Outcome
+    run_dir: Path | None
+    """None if nothing was recorded."""
+    wall_ns: int
+
+
 class RankProcesses:
     """The running group."""
 

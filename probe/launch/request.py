@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import sys
+import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -32,6 +33,8 @@ class RunRequest:
     notes: str = ""
     runs_dir: Path = Path("runs")
     record: bool = True
+    parent: str = ""
+    """The run that the checkpoint to resume from belongs to."""
     profile: ProfileWindow | None = None
     numerics_every: int = NUMERICS_EVERY_STEPS
     hang_timeout_s: float = HANG_TIMEOUT_S
@@ -68,10 +71,12 @@ def environment_of(request: RunRequest, run_dir: Path | None) -> dict[str, str]:
     """The variables of the ranks: ours, and a fair share of the cores unless someone chose."""
     handover = Handover(
         run_dir=str(run_dir.resolve()) if run_dir else None,
+        job=run_dir.name if run_dir else uuid.uuid4().hex,
         config_path=str(request.config.resolve()) if request.config else None,
         flags=request.flags,
         profile=request.profile,
         numerics_every=request.numerics_every,
+        hang_after_s=request.hang_timeout_s,
     )
     environment = {**os.environ, HANDOVER_VARIABLE: handover.to_text()}
     # What the profiler says of itself is nothing that a user could act on.

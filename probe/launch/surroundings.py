@@ -8,12 +8,12 @@ import hashlib
 import os
 import platform
 import re
-import socket
 import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from probe.record.host import host_name
 from probe.schema.documents import GitFacts, HostFacts
 
 PACKAGES = ("zeroprobe", "torch", "numpy", "deepspeed", "accelerate", "transformers", "lightning")
@@ -41,7 +41,7 @@ _MASK = "***"
 def host_facts() -> HostFacts:
     """This machine."""
     return HostFacts(
-        name=socket.gethostname(),
+        name=host_name(),
         cpu=_cpu_name(),
         cores=os.cpu_count(),
         memory_bytes=_memory_bytes(),

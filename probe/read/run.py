@@ -17,6 +17,7 @@ from probe.read.documents import read_evidence, read_manifest
 from probe.read.inside import rank_folders
 from probe.read.loading import Loaded, checked_columns, load_table
 from probe.read.problem import Problem
+from probe.read.run_traces import check_traces
 from probe.read.status import RankEvidence, Verdict, conclude_status
 from probe.read.unsealed import MEMORY_LIMIT_BYTES
 from probe.schema.documents import Header, Manifest
@@ -107,7 +108,7 @@ def load_run(path: str | Path) -> Run:
 def check_run(
     run: Run, *, on_table: Callable[[Table], None] = lambda table: None
 ) -> tuple[Problem, ...]:
-    """Every problem of a run, those inside its tables included; reads everything once.
+    """Every problem of a run, those inside tables and traces included; reads everything once.
 
     `on_table` is told of each table before it is read.
     """
@@ -119,6 +120,8 @@ def check_run(
         on_table(table)
         for ranks in parts or (None,):
             problems += run.table(table, ranks=ranks).problems
+    if run.readable:
+        problems += check_traces(run.path, run.ranks)
     unique = dict.fromkeys(problems)
     order = list(Severity)
     return tuple(sorted(unique, key=lambda item: (order.index(item.severity), item.file)))

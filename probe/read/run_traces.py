@@ -3,6 +3,8 @@
 The distilled form is read where it is there; else the profiler's JSON, which takes longer.
 """
 
+import contextlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,6 +33,7 @@ class TraceFile:
     name: str
     """Name of the file that is read for it, in the rank's folder."""
     distilled: bool
+    size_bytes: int
 
 
 def find_traces(root: Path) -> list[TraceFile]:
@@ -43,8 +46,32 @@ def find_traces(root: Path) -> list[TraceFile]:
                 continue
             distilled = name == trace_parquet_name(step)
             if distilled or (rank, step) not in found:
-                found[rank, step] = TraceFile(rank=rank, step=step, name=name, distilled=distilled)
+                found[rank, step] = _file(root, rank, step, name)
     return [found[key] for key in sorted(found)]
+
+
+def check_traces(root: Path, ranks: Iterable[int]) -> list[Problem]:
+    """What is wrong with the windows; reads every file, the profiler's beside the distilled too."""
+    problems: list[Problem] = []
+    for rank in ranks:
+        for name in file_names(root, rank_dir(rank)):
+            step = step_of_trace(name)
+            if step is not None:
+                problems += load_trace(root, _file(root, rank, step, name)).problems
+    return problems
+
+
+def _file(root: Path, rank: int, step: int, name: str) -> TraceFile:
+    size_bytes = 0
+    with contextlib.suppress(OSError):
+        size_bytes = (root / rank_dir(rank) / name).lstat().st_size
+    return TraceFile(
+        rank=rank,
+        step=step,
+        name=name,
+        distilled=name == trace_parquet_name(step),
+        size_bytes=size_bytes,
+    )
 
 
 def load_trace(root: Path, chosen: TraceFile, *, limit_bytes: int = MEMORY_LIMIT_BYTES) -> Trace:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from probe.schema.documents import Header, Heartbeat, Manifest
+from probe.schema.documents import Hang, Header, Heartbeat, Manifest
 from probe.schema.vocabulary import RankState, RunStatus
 
 PATIENCE_S = 30.0
@@ -62,7 +62,9 @@ def conclude_status(
         if failed := {rank: code for rank, code in manifest.exit_codes.items() if code != 0}:
             return _ended_badly(manifest, failed)
         if manifest.status is not RunStatus.RUNNING:
-            return Verdict(status=manifest.status, why=_WHY.get(manifest.status, ""))
+            why = _WHY.get(manifest.status, "")
+            well = manifest.status is RunStatus.FINISHED
+            return Verdict(status=manifest.status, why=why if well else _with_hang(why, manifest))
     beats = {rank: item for rank, item in ranks.items() if item.heartbeat is not None}
     if not beats:
         if manifest is None:
@@ -74,7 +76,17 @@ def conclude_status(
     alive = {rank: item for rank, item in beats.items() if _state(item) is RankState.ALIVE}
     if not alive:
         return Verdict(status=RunStatus.FINISHED, why="Every rank ended on purpose.")
-    return _of_the_living(alive, now_s, host)
+    hang = None if manifest is None else _hang_that_lasts(manifest, alive)
+    return _of_the_living(alive, now_s, host, hang)
+
+
+def _hang_that_lasts(manifest: Manifest, alive: Mapping[int, RankEvidence]) -> Hang | None:
+    """The hang that the launcher saw last, if no rank has moved since."""
+    if not manifest.hangs:
+        return None
+    hang = manifest.hangs[-1]
+    beats_ns = [item.heartbeat.time_ns for item in alive.values() if item.heartbeat]
+    return hang if max(beats_ns, default=0) < hang.time_ns else None
 
 
 def _state(evidence: RankEvidence) -> RankState | None:
@@ -92,11 +104,18 @@ def _ended_badly(manifest: Manifest, failed: Mapping[str, int]) -> Verdict:
         return Verdict(status=RunStatus.INTERRUPTED, why="Someone interrupted it.")
     killed = all(code < 0 for code in failed.values())
     return Verdict(
-        status=RunStatus.KILLED if killed else RunStatus.FAILED, why=f"Rank {rank} {how}."
+        status=RunStatus.KILLED if killed else RunStatus.FAILED,
+        why=_with_hang(f"Rank {rank} {how}.", manifest),
     )
 
 
-def _of_the_living(alive: Mapping[int, RankEvidence], now_s: float, host: str) -> Verdict:
+def _with_hang(why: str, manifest: Manifest) -> str:
+    return f"{why} Before, it hung: {manifest.hangs[-1].message}." if manifest.hangs else why
+
+
+def _of_the_living(
+    alive: Mapping[int, RankEvidence], now_s: float, host: str, hang: Hang | None
+) -> Verdict:
     """Running, killed or stalled: for ranks whose last word was that they are alive."""
     silences_s = {
         rank: now_s - item.touched_s for rank, item in alive.items() if item.touched_s is not None
@@ -109,6 +128,8 @@ def _of_the_living(alive: Mapping[int, RankEvidence], now_s: float, host: str) -
                 status=RunStatus.KILLED,
                 why=f"The process of rank {rank} is gone and did not say goodbye.",
             )
+    if hang is not None:
+        return Verdict(status=RunStatus.STALLED, why=f"It hangs: {hang.message}.")
     slowest = max(silences_s, key=lambda rank: silences_s[rank])
     heartbeat = alive[slowest].heartbeat
     step_s = (heartbeat.step_wall_ns or 0) / 1e9 if heartbeat else 0.0

@@ -17,7 +17,7 @@ import msgspec
 
 from probe.record.appending import LineFile
 from probe.record.replacing import replace_file
-from probe.schema.codec import encode_document, encode_row
+from probe.schema.codec import encode_document, encode_row, encode_rows
 from probe.schema.documents import Header, Heartbeat, LastCollective
 from probe.schema.layout import (
     HEADER,
@@ -93,20 +93,14 @@ class RankWriter:
     def write_all(self, rows: Sequence[Row]) -> None:
         """Append rows of one table at once."""
         with self._turn:
-            if self._stop_reason:
-                self._lost_rows += len(rows)
-                return
-            try:
-                lines = [encode_row(row) for row in rows]
-                longest_bytes = max(map(len, lines))
-                if longest_bytes > LONGEST_LINE_BYTES:
-                    raise ValueError(
-                        f"a row of {longest_bytes} bytes; {LONGEST_LINE_BYTES} are the most"
-                    )
-                self._file(type(rows[0])).append(b"".join(lines))
-            except Exception as error:
-                self._lost_rows += len(rows)
-                self._stop(error)
+            self._write(rows)
+
+    def write_tables(self, tables: Sequence[Sequence[Row]]) -> None:
+        """Append to several tables, the rows of one in each; a table without rows is left out."""
+        with self._turn:
+            for rows in tables:
+                if rows:
+                    self._write(rows)
 
     def beat(
         self,
@@ -155,6 +149,23 @@ class RankWriter:
             os.close(self._heartbeat_fd)
         self._heartbeat_fd = None
         self._stop_reason = self._stop_reason or "closed"
+
+    def _write(self, rows: Sequence[Row]) -> None:
+        if self._stop_reason:
+            self._lost_rows += len(rows)
+            return
+        try:
+            lines = encode_rows(rows)
+            if len(lines) > LONGEST_LINE_BYTES:
+                longest_bytes = max(map(len, lines.splitlines(keepends=True)))
+                if longest_bytes > LONGEST_LINE_BYTES:
+                    raise ValueError(
+                        f"a row of {longest_bytes} bytes; {LONGEST_LINE_BYTES} are the most"
+                    )
+            self._file(type(rows[0])).append(lines)
+        except Exception as error:
+            self._lost_rows += len(rows)
+            self._stop(error)
 
     def _file(self, row: type[Row]) -> LineFile:
         file = self._files.get(row)

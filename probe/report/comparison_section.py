@@ -19,6 +19,7 @@ from probe.text.comparison_blocks import (
     sentences_block,
 )
 from probe.text.comparison_parts import (
+    exchanges_block,
     losses_block,
     memory_block,
     operators_block,
@@ -77,6 +78,7 @@ def _pair(comparison: Comparison, pair: Pair, paper: ChartPaper) -> Html:
         waterfall_block(pair),
         memory_block(pair),
         traffic_block(pair),
+        exchanges_block(pair),
         operators_block(pair),
         losses_block(comparison, pair),
         sentences_block("Keep in mind", pair.caveats),

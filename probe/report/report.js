@@ -19,14 +19,22 @@
       figure.layout.height += 12 * Math.min(10, figure.data.length);
       chart.style.height = `${figure.layout.height}px`;
       for (const trace of figure.data) {  // numbers above narrow columns stand upright
-        if (trace.type === "bar" && trace.orientation !== "h") trace.textangle = -90;
+        if (trace.type !== "bar") continue;
+        if (trace.orientation !== "h") trace.textangle = -90;
+        else if (trace.textposition === "outside" && Array.isArray(trace.text)) {
+          trace.text = trace.text.map((text) => text.replace(/ \(.*\)$/, ""));  // no room for why
+        }
       }
     }
     Plotly.newPlot(chart, figure.data, figure.layout, config);
   }
 
   function lay() {
-    for (const chart of drawn) Plotly.relayout(chart, { template: template() });
+    // A printed page does not tell how wide it is; this fits A4 and Letter.
+    const width = printing.matches ? 680 : undefined;
+    for (const chart of drawn) {
+      Plotly.relayout(chart, { template: template(), width, autosize: !printing.matches });
+    }
   }
 
   const charts = document.querySelectorAll(".chart");

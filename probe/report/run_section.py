@@ -20,7 +20,7 @@ from probe.text.comparison_blocks import Block
 from probe.text.finding_list import finding_facts, quiet_sentence
 from probe.text.memory_table import memory_block
 from probe.text.precision_table import precision_facts
-from probe.text.printable import printable
+from probe.text.printable import shortened
 from probe.text.problem_list import describe_problems
 from probe.text.run_detail import figures, identity
 from probe.text.time_table import time_block
@@ -109,20 +109,21 @@ def _views(told: WholeRun, anchor: str, paper: ChartPaper) -> Iterator[Html]:
 def _operators_block(operators: Sequence[OperatorRow]) -> Block:
     if not operators:
         return Block()
+    on_device = any(item.device_ns for item in operators)
     rows = tuple(
         (
-            printable(item.name, limit=60),
+            shortened(item.name, longest=60),
             format_count(item.calls),
             format_duration(item.own_ns),
             format_duration(item.total_ns),
-            format_duration(item.device_ns) if item.device_ns else "",
+            *((format_duration(item.device_ns),) if on_device else ()),
         )
         for item in operators[:MOST_OPERATORS]
     )
     more = len(operators) - len(rows)
     return Block(
         title="Operators by own time, lowest rank",
-        headings=("operator", "calls", "own", "total", "device"),
+        headings=("operator", "calls", "own", "total", *(("device",) if on_device else ())),
         rows=rows,
         right=frozenset({1, 2, 3, 4}),
         below=(f"… and {more:,} more.",) if more > 0 else (),

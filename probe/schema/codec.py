@@ -5,6 +5,7 @@ come back as floats. Missing is null, which is something else.
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -19,7 +20,8 @@ FLOAT_FIELDS: dict[type[Row], tuple[str, ...]] = {
     for table in TABLES
 }
 
-_encode = msgspec.json.Encoder().encode
+_encoder = msgspec.json.Encoder()
+_encode, _encode_lines = _encoder.encode, _encoder.encode_lines
 DECODING_ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, OverflowError)
 """What decoding bytes from a stranger can raise."""
 
@@ -32,6 +34,13 @@ def encode_row(row: Row) -> bytes:
         if value is not None and value - value != 0:
             return _encode(with_words(msgspec.structs.asdict(row))) + b"\n"
     return _encode(row) + b"\n"
+
+
+def encode_rows(rows: Sequence[Row]) -> bytes:
+    """Rows of one table as whole lines."""
+    if FLOAT_FIELDS[type(rows[0])]:
+        return b"".join(map(encode_row, rows))
+    return _encode_lines(rows)
 
 
 def decode_row(line: bytes, row: type[Row]) -> Row:

@@ -114,6 +114,10 @@ class Manifest(Document, frozen=True, kw_only=True):
     """Wall clock, ns since 1970."""
     ended_ns: Int | None = None
     command: list[str] = []
+    parent: str = ""
+    """The run that this one goes on from, by its id."""
+    resumed_from: str = ""
+    """The checkpoint that this run began with."""
     script: str = ""
     script_sha256: str = ""
     world_size: Int = 1

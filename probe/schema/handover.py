@@ -26,6 +26,15 @@ class RunFlags(Document, frozen=True, kw_only=True):
     disk_path: str | None = None
     accumulation_steps: Int | None = None
     clip_norm: float | None = None
+    checkpoint_dir: str | None = None
+    checkpoint_every_steps: Int | None = None
+    checkpoint_keep_last: Int | None = None
+    checkpoint_asynchronous: bool | None = None
+    resume: str | None = None
+    """Path of a checkpoint."""
+    checkpoint_every_block: Int | None = None
+    """0: no activations are computed again; k: those of every k-th block."""
+    activations_to_host: bool | None = None
 
     def given(self) -> dict[str, Any]:
         """Those that were given, by name, as plain values."""
@@ -38,6 +47,8 @@ class Handover(Document, frozen=True, kw_only=True):
 
     run_dir: str | None = None
     """None: nothing is recorded."""
+    job: str = ""
+    """What this job writes into its checkpoints, to know them when it is restarted."""
     config_path: str | None = None
     """A configuration in place of the one that the script names."""
     flags: RunFlags = RunFlags()
@@ -45,6 +56,9 @@ class Handover(Document, frozen=True, kw_only=True):
     """None: no step is profiled."""
     numerics_every: Int = NUMERICS_EVERY_STEPS
     """0: the exponents of gradients and weights are never looked at."""
+
+    hang_after_s: float | None = None
+    """A rank that has not moved for so long notes a hang; None: it never does."""
 
     def to_text(self) -> str:
         """As the value of an environment variable."""

@@ -6,6 +6,7 @@ runs/<id>/
   output.log
   rank_00000/ header.json heartbeat steps.jsonl comm.jsonl … trace_<step>.json.gz
   tables/     steps.parquet comm.parquet …
+  checkpoints/ latest global_step120/ …
 """
 
 import re
@@ -20,6 +21,11 @@ OUTPUT = "output.log"
 HEADER = "header.json"
 HEARTBEAT = "heartbeat"
 TABLES_DIR = "tables"
+CHECKPOINTS_DIR = "checkpoints"
+CHECKPOINT_DOCUMENT = "checkpoint.json"
+"""What makes a folder a checkpoint; written last, so it is there only in a whole one."""
+LATEST_CHECKPOINT = "latest"
+"""Beside checkpoints: the name of the one to load."""
 TEMPORARY_SUFFIX = ".tmp"
 DAMAGED_SUFFIX = ".damaged"
 HEARTBEAT_BYTES = 512

@@ -249,8 +249,13 @@ class OffloadRow(Row, frozen=True, kw_only=True):
     direction: Annotated[Direction, text("fetch: towards the device; store: away from it")]
     category: Annotated[MemoryCategory, text("What was moved")]
     transfers: Annotated[Int, count("Number of transfers")] = 0
-    moved_bytes: Annotated[Int, byte_count("Bytes moved")] = 0
-    busy_ns: Annotated[Int, nanoseconds("Time with at least one of these transfers under way")] = 0
+    moved_bytes: Annotated[
+        Int, byte_count("Bytes moved; handed over in place where the busy time is zero")
+    ] = 0
+    busy_ns: Annotated[
+        Int,
+        nanoseconds("Time with at least one of these under way; zero where memory is the same"),
+    ] = 0
     exposed_ns: Annotated[
         Int, nanoseconds("Part of the busy time in which compute stood still")
     ] = 0
@@ -266,6 +271,9 @@ class EventRow(Row, frozen=True, kw_only=True):
     name: Annotated[str, text("Name of the region, the checkpoint, the exception")] = ""
     message: Annotated[str, text("One sentence for people")] = ""
     duration_ns: Annotated[Int | None, nanoseconds("How long it took")] = None
+    blocking_ns: Annotated[Int | None, nanoseconds("How long the training stood still for it")] = (
+        None
+    )
     size_bytes: Annotated[Int | None, byte_count("How large it was")] = None
 
 

@@ -6,6 +6,9 @@ Adding a member is a minor change of the format; renaming or removing one is a m
 
 from enum import StrEnum
 
+RSS_METRIC = "rss_bytes"
+"""What a rank logs of itself until an engine is built: no metric of the user's."""
+
 
 class Phase(StrEnum):
     """Where the wall time of a step went; the phases of a step are additive and sum to it."""
@@ -109,6 +112,8 @@ class EventKind(StrEnum):
     CHECKPOINT_SAVED = "checkpoint_saved"
     CHECKPOINT_LOADED = "checkpoint_loaded"
     PROFILE_WINDOW = "profile_window"
+    OFFLOAD = "offload"
+    """Where state rests, and what that tier was measured to do."""
     SCALE_AT_MINIMUM = "scale_at_minimum"
     HANG = "hang"
     WARNING = "warning"

@@ -11,6 +11,7 @@ from probe.analyse.findings.finding import Finding
 from probe.analyse.run_facts import COLUMNS, RunFacts, run_facts
 from probe.analyse.steps.headline import (
     COMM_COLUMNS,
+    EVENT_COLUMNS,
     MEMORY_COLUMNS,
     STEP_COLUMNS,
     Headline,
@@ -20,7 +21,7 @@ from probe.errors import FormatVersionError
 from probe.read.problem import Problem
 from probe.read.run import Run, load_run
 from probe.schema.layout import FORMAT_MAJOR
-from probe.schema.tables import COMM, MEMORY, STEPS, TABLES, Table
+from probe.schema.tables import COMM, EVENTS, MEMORY, STEPS, TABLES, Table
 
 
 def open_readable(path: Path) -> Run:
@@ -57,8 +58,13 @@ def tell(
 ) -> Told:
     """Read what headline and findings need of each table, and count the rows of all."""
     columns = {table: set(needed) for table, needed in COLUMNS.items()}
-    for table, needed in ((STEPS, STEP_COLUMNS), (MEMORY, MEMORY_COLUMNS), (COMM, COMM_COLUMNS)):
-        columns[table].update(needed)
+    for table, needed in (
+        (STEPS, STEP_COLUMNS),
+        (MEMORY, MEMORY_COLUMNS),
+        (COMM, COMM_COLUMNS),
+        (EVENTS, EVENT_COLUMNS),
+    ):
+        columns.setdefault(table, set()).update(needed)
     for table, more in also.items():
         columns.setdefault(table, set()).update(more)
     tables = {}
@@ -70,7 +76,12 @@ def tell(
         problems += loaded.problems
     facts = run_facts(run.manifest, tables)
     return Told(
-        headline=summarise_run(steps=tables[STEPS], memory=tables[MEMORY], comm=tables[COMM]),
+        headline=summarise_run(
+            steps=tables[STEPS],
+            memory=tables[MEMORY],
+            comm=tables[COMM],
+            events=tables[EVENTS],
+        ),
         facts=facts,
         findings=find_all(facts),
         table_rows={table.name: rows.num_rows for table, rows in tables.items()},

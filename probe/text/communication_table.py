@@ -76,6 +76,8 @@ def _remark(line: TrafficBeside) -> str:
     else:
         theory = format_bytes(line.theory_logical_bytes)
         said += f", closed form {theory} ({line.residual})"
+    if line.resident_bytes:
+        said += f", {format_bytes(round(line.resident_bytes))} of it resident and gathered once"
     if line.wire_excess is not None and abs(line.wire_excess - 1) > LEAST_EXCESS:
         by = ", ".join(printable(name, limit=14) for name in line.replaced_by)
         how = f"as {by} it" if by else "it"

@@ -23,6 +23,7 @@ from probe.text.comparison_blocks import (
     sentences_block,
 )
 from probe.text.comparison_parts import (
+    exchanges_block,
     losses_block,
     memory_block,
     operators_block,
@@ -72,6 +73,7 @@ def _pair_blocks(comparison: Comparison, pair: Pair) -> list[Block]:
         waterfall_block(pair),
         memory_block(pair),
         traffic_block(pair),
+        exchanges_block(pair),
         operators_block(pair),
         losses_block(comparison, pair),
         sentences_block("Keep in mind", pair.caveats),

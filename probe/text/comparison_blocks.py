@@ -240,7 +240,7 @@ def gate_block(report: GateReport, *, several: bool) -> Block:
             (
                 printable(item.condition.text, limit=40),
                 *((item.pair,) if several else ()),
-                _found(item),
+                format_found(item),
                 item.result.value,
             )
             for item in report.outcomes
@@ -249,7 +249,8 @@ def gate_block(report: GateReport, *, several: bool) -> Block:
     )
 
 
-def _found(item: GateOutcome) -> str:
+def format_found(item: GateOutcome) -> str:
+    """What the threshold was held against, with its interval where it has one."""
     if item.found is None:
         return item.reason
     if item.low is not None and item.high is not None:

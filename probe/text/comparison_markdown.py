@@ -18,6 +18,7 @@ from probe.text.comparison_blocks import (
     sentences_block,
 )
 from probe.text.comparison_parts import (
+    exchanges_block,
     losses_block,
     memory_block,
     operators_block,
@@ -58,6 +59,7 @@ def _folded(pair: Pair, comparison: Comparison) -> Iterator[str]:
         waterfall_block(pair),
         memory_block(pair),
         traffic_block(pair),
+        exchanges_block(pair),
         operators_block(pair),
         losses_block(comparison, pair),
         sentences_block("Keep in mind", pair.caveats),

@@ -118,6 +118,27 @@ def traffic_block(pair: Pair) -> Block:
     )
 
 
+def exchanges_block(pair: Pair) -> Block:
+    """What was asked for in all, with the closed form of each side."""
+    if not pair.exchanges:
+        return Block()
+    return Block(
+        title="Payload of a rank in a step",
+        headings=("exchange", pair.first, "theory", pair.second, "theory"),
+        rows=tuple(
+            (
+                item.exchange.value,
+                format_bytes(item.first_logical_bytes),
+                format_bytes(item.first_theory_bytes),
+                format_bytes(item.second_logical_bytes),
+                format_bytes(item.second_theory_bytes),
+            )
+            for item in pair.exchanges
+        ),
+        right=frozenset({1, 2, 3, 4}),
+    )
+
+
 def operators_block(pair: Pair) -> Block:
     """The operators or kernels that moved most."""
     if not pair.operators:

@@ -10,6 +10,9 @@ from probe.text.facts_grid import facts_grid
 from probe.text.printable import printable
 from probe.units import format_exact, format_percent
 
+LEAST_GAIN = 0.0005
+"""A share that would be written as 0.0 %."""
+
 
 def finding_list(findings: Sequence[Finding], *, counted: int) -> list[RenderableType]:
     """All findings in their order, an empty line behind each; nothing is said of no steps."""
@@ -56,6 +59,8 @@ def gain_words(finding: Finding) -> str:
     gain = finding.gain
     if gain.kind is GainKind.TRUST:
         return gain.how
+    if gain.share < LEAST_GAIN:
+        return f"hardly any {gain.kind}: {gain.how}"
     return f"up to {format_percent(gain.share)} of the {gain.kind}: {gain.how}"
 
 

@@ -1,15 +1,14 @@
 """The loss scale, the steps that were skipped and the range of the gradients, in a few lines."""
 
-from math import log2
-
 from rich.text import Text
 
 from probe.analyse.precision.loss_scale import ScaleHistory
+from probe.analyse.precision.overflows import Origin
 from probe.analyse.precision.skips import Skips
 from probe.analyse.run_facts import RunFacts
 from probe.text.facts_grid import NAMES
 from probe.text.printable import printable
-from probe.units import format_duration, format_exact, format_number, format_percent
+from probe.units import format_duration, format_exact, format_percent, format_scale
 
 MOST_STRETCHES = 6
 
@@ -30,9 +29,7 @@ def precision_facts(facts: RunFacts) -> list[tuple[str, str]]:
     if facts.skips.overflows or facts.skips.without_gradient:
         lines.append(("skips", _skips(facts.skips)))
     if facts.origins:
-        first = facts.origins[0]
-        name = printable(first.name, limit=60)
-        lines.append(("began in", f"{name} ({format_percent(first.share)} of the overflows)"))
+        lines.append(("began in", _origin(facts.origins[0])))
     if facts.gradients is not None:
         fit = facts.gradients.together
         room = "" if fit.headroom_powers is None else f", {fit.headroom_powers:.1f} powers of room"
@@ -48,18 +45,22 @@ def precision_facts(facts: RunFacts) -> list[tuple[str, str]]:
     return lines
 
 
+def _origin(origin: Origin) -> str:
+    """The tensor, how often it was the first, and where."""
+    ranks = ", ".join(map(str, origin.ranks))
+    places = [f"rank{'s' if len(origin.ranks) > 1 else ''} {ranks}"]
+    if origin.micro_batches:
+        numbers = ", ".join(map(str, origin.micro_batches))
+        places.append(f"micro-batch{'es' if len(origin.micro_batches) > 1 else ''} {numbers}")
+    share = format_percent(origin.share)
+    return f"{printable(origin.name, limit=60)} on {', '.join(places)} ({share} of the overflows)"
+
+
 def _scale(scale: ScaleHistory) -> str:
     shown = scale.stretches[-MOST_STRETCHES:]
     before = "… " if len(scale.stretches) > len(shown) else ""
-    told = [f"{_power(item.scale)} for {format_exact(item.steps)}" for item in shown]
+    told = [f"{format_scale(item.scale)} for {format_exact(item.steps)}" for item in shown]
     return f"{before}{', '.join(told)} step{'s' if shown[-1].steps > 1 else ''}"
-
-
-def _power(scale: float) -> str:
-    """2^16 where it is a power of two, else the number."""
-    if 0 < scale < float("inf") and log2(scale).is_integer():
-        return f"2^{int(log2(scale))}"
-    return format_number(scale)
 
 
 def _skips(skips: Skips) -> str:

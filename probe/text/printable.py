@@ -23,6 +23,14 @@ def printable(text: str, *, limit: int | None = None) -> str:
     return f"{text}… ({left_out:,} more characters)" if left_out else text
 
 
+def shortened(name: str, *, longest: int) -> str:
+    """A name in a column: what is too long loses its middle, for ends tell names apart."""
+    if len(name) > longest:
+        head = (longest - 1) // 2
+        name = f"{name[:head]}…{name[len(name) - (longest - 1 - head) :]}"
+    return printable(name)
+
+
 def _shown(character: str) -> str:
     if unicodedata.category(character) in _HIDDEN:
         return character.encode("unicode_escape").decode("ascii")

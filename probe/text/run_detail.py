@@ -10,9 +10,10 @@ from probe.analyse.steps.headline import Headline, Peak
 from probe.read.problem import Problem
 from probe.read.run import Run
 from probe.schema.documents import Manifest, RunConfig
-from probe.schema.vocabulary import Tier
+from probe.schema.vocabulary import Precision, Tier
 from probe.text.aligned import align, with_heading
 from probe.text.facts_grid import LONGEST_TEXT, NAMES, facts_grid
+from probe.text.gaps import gap_sentences
 from probe.text.marks import STATUS_STYLE
 from probe.text.printable import printable
 from probe.text.problem_list import describe_problems
@@ -52,11 +53,18 @@ def run_detail(
         Text(),
         *analysis,
         *_tables(table_rows),
+        *(Text(said, style="yellow", overflow="fold") for said in _gaps(run, headline, table_rows)),
     ]
     if problems:
         remark = f"{describe_problems(problems)}; `probe doctor` shows what and where."
         parts += [Text(), Text(remark, style="yellow")]
     return Group(*parts)
+
+
+def _gaps(run: Run, headline: Headline, table_rows: Mapping[str, int]) -> list[str]:
+    """Told apart from the tables by an empty line."""
+    said = gap_sentences(run, headline, dict(table_rows))
+    return ["", *said] if said else []
 
 
 def identity(run: Run, manifest: Manifest, now_ns: int) -> Iterator[tuple[str, str]]:
@@ -81,6 +89,8 @@ def identity(run: Run, manifest: Manifest, now_ns: int) -> Iterator[tuple[str, s
     yield "versions", _some(versions)
     yield "tags", _some(manifest.tags)
     yield "notes", manifest.notes
+    for hang in manifest.hangs[-MOST_ITEMS:]:
+        yield "hang", hang.message
     for sentence in manifest.lost[:MOST_ITEMS]:
         yield "lost", sentence
 
@@ -138,7 +148,9 @@ def figures(manifest: Manifest, headline: Headline) -> Iterator[tuple[str, str]]
     if headline.last_loss is not None:
         step = format_exact(headline.last_loss_step)
         yield "last loss", f"{format_number(headline.last_loss)} in step {step}"
-    if headline.loss_scale is not None:
+    unscaled = (Precision.FP32, Precision.BF16, Precision.AMP_BF16)
+    scaled = manifest.config.precision not in unscaled
+    if headline.loss_scale is not None and (scaled or headline.loss_scale != 1):
         yield "loss scale", format_number(headline.loss_scale)
     yield "device peak", _peak(headline.peak_device)
     yield "host peak", _peak(headline.peak_rss)

@@ -10,15 +10,10 @@ from probe.analyse.steps.headline import Headline
 from probe.read.run import Run
 from probe.text.facts_grid import LONGEST_TEXT, facts_grid
 from probe.text.finding_list import finding_lines
+from probe.text.gaps import gap_sentences
 from probe.text.marks import STATUS_STYLE
 from probe.text.printable import printable
 from probe.text.run_detail import figures
-
-NO_ENGINE = (
-    "No step was recorded: the script built no engine. Start from "
-    "`engine, optimizer, _, _ = engine.initialize(model=…, config=…)`; until then only output, "
-    "exit codes, time and memory are seen."
-)
 
 
 def run_end(
@@ -47,6 +42,6 @@ def run_end(
         parts.append(facts_grid([*figures(run.manifest, headline)]))
         parts += finding_lines(findings)
     elif recording_stopped is None:
-        parts.append(Text(NO_ENGINE, style="yellow"))
+        parts += [Text(said, style="yellow") for said in gap_sentences(run, headline, {})]
     parts.append(Text(f"look further  probe show {name}", style="dim", overflow="fold"))
     return Group(*parts)

@@ -60,4 +60,6 @@ def _health(run: RunSummary) -> Text:
         count = sum(item.severity is severity for item in run.problems)
         if count:
             return Text(f"{format_count(count)} {short}", style=SEVERITY_STYLE[severity])
+    if run.manifest.hangs:
+        return Text("hung", style=SEVERITY_STYLE[Severity.WARNING])
     return Text("ok")

@@ -217,8 +217,8 @@ def test_traffic_is_held_against_the_stage():
     lines = beside(
         2,
         sent(SCATTER, 2 * MILLION),
-        sent(GATHER, MILLION, phase=Phase.OPTIMIZER),
-        sent(GATHER, 16, phase=Phase.BACKWARD),  # norm and finite check
+        sent(GATHER, MILLION, phase=Phase.GATHER_WAIT),
+        sent(GATHER, 16, phase=Phase.OPTIMIZER),  # norm and finite check
         params=MILLION,
         accumulation=2,
     )
@@ -234,15 +234,54 @@ def test_an_operation_that_the_backend_replaced_sends_more():
     assert line.wire_excess == 2
 
 
-def test_residents_of_stage_3_are_gathered_once_and_frozen_parameters_too():
+def test_stage_0_may_ask_for_an_all_reduce_in_its_two_halves():
+    whole = beside(0, sent(REDUCE, MILLION, share=1.5), params=MILLION)
+    halves = beside(0, sent(SCATTER, MILLION), sent(GATHER, MILLION), params=MILLION)
+    assert list(whole) == ["reduction"]
+    assert list(halves) == ["reduction", "gather"]
+    for line in (*whole.values(), *halves.values()):
+        assert (line.residual, line.wire_excess) == (TrafficResidual.NONE, 1)
+
+
+def test_residents_of_stage_3_are_gathered_once():
+    passes = [sent(GATHER, 4 * MILLION, phase=phase) for phase in (Phase.FORWARD, Phase.BACKWARD)]
+    update = sent(GATHER, 1000, phase=Phase.GATHER_WAIT)
+    line = beside(3, *passes, update, params=2 * MILLION + 1000, accumulation=2)["gather"]
+    assert (line.residual, line.resident_bytes) == (TrafficResidual.NONE, 2000)
+    line = beside(3, *passes, update, params=2 * MILLION, accumulation=2)["gather"]
+    assert line.residual is TrafficResidual.PADDING
+    line = beside(3, *passes, update, params=MILLION, accumulation=2)["gather"]
+    assert line.residual is TrafficResidual.UNEXPLAINED
+    only = beside(3, sent(GATHER, MILLION, phase=Phase.GATHER_WAIT), params=MILLION)["gather"]
+    assert (only.residual, only.wire_excess) == (TrafficResidual.NONE, 1)
+
+
+def test_an_embedding_of_stage_3_is_gathered_in_forward_only():
+    gathers = [
+        sent(GATHER, MILLION, phase=Phase.FORWARD),
+        sent(GATHER, MILLION - 50_000, phase=Phase.BACKWARD),
+    ]
+    line = beside(3, *gathers, params=MILLION)["gather"]
+    assert line.residual is TrafficResidual.FORWARD_ONLY
+    # The other way round it is no such thing.
+    line = beside(3, gathers[0], params=MILLION // 2 + 25_001)["gather"]
+    assert line.residual is TrafficResidual.UNEXPLAINED
+
+
+def test_frozen_parameters_of_stage_3_are_gathered_too_unless_they_are_small():
     gathers = [sent(GATHER, 2 * MILLION, phase=phase) for phase in (Phase.FORWARD, Phase.BACKWARD)]
     line = beside(3, *gathers, params=2 * MILLION, trainable_elements=MILLION)["gather"]
     assert line.residual is TrafficResidual.NONE
-    line = beside(3, *gathers, params=int(2.1 * MILLION))["gather"]
+    line = beside(3, *gathers, params=int(2.1 * MILLION), trainable_elements=MILLION)["gather"]
     assert line.residual is TrafficResidual.RESIDENT
-    line = beside(3, *gathers, params=int(1.99 * MILLION))["gather"]
-    assert line.residual is TrafficResidual.PADDING
-    assert beside(3, *gathers, params=MILLION)["gather"].residual is TrafficResidual.UNEXPLAINED
+    line = beside(3, *gathers, params=int(2.1 * MILLION))["gather"]
+    assert line.residual is TrafficResidual.UNEXPLAINED
+
+
+def test_words_that_ranks_share_are_no_payload():
+    words = msgspec.structs.replace(sent(GATHER, MILLION, phase=Phase.OPTIMIZER), dtype="int64")
+    lines = beside(1, sent(SCATTER, MILLION), sent(GATHER, MILLION), words, params=MILLION)
+    assert lines["gather"].residual is TrafficResidual.NONE
 
 
 def test_types_that_are_mixed_or_unknown_have_no_form():

@@ -1,11 +1,14 @@
 """Rules on communication, ranks and offload: each fires on a run with its cause only."""
 
+import msgspec
 import pytest
 
 from probe.analyse.findings.finding import GainKind
+from probe.schema.documents import Hang
 from probe.schema.rows import CommCallRow
 from probe.schema.vocabulary import CollectiveOp, Phase, Tier
 from tests.analyse.made_run import (
+    HEALTHY,
     MB,
     MS,
     OFFLOADED,
@@ -88,7 +91,7 @@ def test_straggler_that_computes_longer():
     slow = on_rank(2, forward_ns=45 * MS, reduce_wait_ns=0)
     finding = only("straggler", steps=slow, more=calls)
     assert finding.title == "Rank 2 holds the others up (slow compute)."
-    assert named(finding)["waits least for others"] == "rank 2, in 60 collectives"
+    assert named(finding)["who waits least"] == "rank 2, in 60 collectives"
     assert finding.gain.share == pytest.approx(0.15)
 
 
@@ -134,3 +137,22 @@ def test_offload_bound():
 def test_offload_to_disk_is_to_be_pipelined():
     finding = found(OFFLOADED, memory=ON_HOST, more=moved(15 * MS, Tier.DISK))["offload-bound"]
     assert "pipeline_read: true" in settings_of(finding)[0]
+
+
+def test_hang():
+    hang = Hang(
+        time_ns=1,
+        step=7,
+        waiting=[0, 2],
+        awaited=[1],
+        still_s=30.0,
+        message="no move for 30 s; rank 0 waits in all_gather of b.2; waited for: rank 1",
+    )
+    hung = msgspec.structs.replace(HEALTHY, hangs=[hang], started_ns=0, ended_ns=120 * 10**9)
+    finding = only("hang", hung)
+    assert finding.title == "Rank 1 held the others up for 30.0 s or more in step 7."
+    assert named(finding)["seen"].startswith("no move for 30 s; rank 0 waits in all_gather")
+    assert finding.gain.share == 0.25
+    assert settings_of(finding)[0] == "look at rank 1"
+    unknown = msgspec.structs.replace(HEALTHY, hangs=[Hang(still_s=5.0)])
+    assert only("hang", unknown).title == "Something held the others up for 5.00 s or more."

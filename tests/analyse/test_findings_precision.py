@@ -77,7 +77,7 @@ def test_initial_scale_too_high():
     high = starting_at([65536.0, 65536.0, 32768.0, 16384.0, 8192.0])
     finding = only("initial-scale-too-high", steps=high)
     assert settings_of(finding) == ["fp16.initial_scale_power: 12"]
-    assert named(finding)["settled at"] == "4,096"
+    assert named(finding)["settled at"] == "2^12"
     assert finding.gain.share == pytest.approx(5 / 60)
     assert found(steps=starting_at([])) == {}
     assert found(steps=starting_at([8192.0, 8192.0])) == {}  # that is what feeling for it costs

@@ -142,6 +142,15 @@ def test_what_a_setting_or_a_stage_explains_has_its_own_name():
     assert (line.residual_bytes, line.residual) == (10 * MB, Residual.RESIDENT)
 
 
+@pytest.mark.parametrize(
+    ("beyond_bytes", "residual"),
+    [(0, Residual.NONE), (12, Residual.PADDING), (225_000, Residual.RESIDENT)],
+)
+def test_residents_of_a_small_model_are_not_called_padding(beyond_bytes, residual):
+    lines = beside(manifest(stage=3), device_params_bytes=50 * MB + beyond_bytes)
+    assert lines[Tier.DEVICE, MemoryCategory.PARAMS].residual is residual
+
+
 def test_frozen_parameters_are_expected_as_weights():
     expected = expected_bytes(manifest(trainable_elements=20 * MB))
     assert expected[Tier.DEVICE, MemoryCategory.PARAMS] == 200 * MB

@@ -47,7 +47,13 @@ def test_the_optimizer_takes_its_slice_of_the_gradients_to_the_host():
 def test_stage_1_keeps_whole_gradients_whatever_is_offloaded():
     held = states(1, offload_optimizer=Tier.DISK)
     assert held.of(Tier.DEVICE, MemoryCategory.GRADS) == 14e9
-    assert held.of(Tier.DISK, MemoryCategory.GRADS) == 1.75e9
+    assert held.of(Tier.DISK, MemoryCategory.GRADS) == 0
+
+
+def test_gradients_wait_on_the_host_for_states_on_disk():
+    held = states(2, offload_optimizer=Tier.DISK)
+    assert held.of(Tier.HOST, MemoryCategory.GRADS) == 1.75e9
+    assert held.on(Tier.DISK) == 10.5e9
 
 
 def test_with_everything_offloaded_no_state_rests_on_the_device():

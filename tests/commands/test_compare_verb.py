@@ -77,6 +77,17 @@ def test_the_terminal_shows_all_in_80_columns(runs, probe):
     assert "B is slower than A: step time 100 ms → 110 ms, +" in answer.out
 
 
+def test_traffic_stands_beside_theory(runs, probe):
+    answer = probe("compare", "base", "slow", "--runs-dir", runs)
+    told = answer.out.split("\n")
+    at = told.index("Payload of a rank in a step")
+    # A million trained parameters in two bytes each; the rows name fp16 in both.
+    assert told[at + 1 : at + 3] == [
+        "exchange         A   theory        B   theory",
+        "reduction  2.00 MB  2.00 MB  2.00 MB  2.00 MB",
+    ]
+
+
 def test_equal_starts_say_so(runs, probe):
     answer = probe("compare", "base", "base", "--runs-dir", runs)
     assert "COMPARABLE.\nB is as fast as A within ±2.0 %" in answer.out
@@ -122,6 +133,7 @@ KEYS = {
         "waterfall",
         "memory",
         "traffic",
+        "exchanges",
         "operators",
         "losses",
         "caveats",

@@ -114,7 +114,7 @@ def test_every_verb_and_every_option_is_explained(verb: str) -> None:
             assert parameter.make_metavar(click.Context(command)).strip("[]") in out
 
 
-@pytest.mark.parametrize("verb", sorted({*VERBS} - {"run", "import", "compare"}))
+@pytest.mark.parametrize("verb", sorted({*VERBS} - {"run", "sweep", "import", "compare"}))
 def test_the_example_of_a_verb_that_reads_is_a_call_that_works(
     probe, make_run: MakeRun, verb: str
 ) -> None:
@@ -274,7 +274,7 @@ def completions(probe_process, words: str, **surroundings: str) -> list[str]:
 def test_tab_completes_verbs_runs_and_tables(probe_process, make_run: MakeRun) -> None:
     make_run("20250101-a")
     make_run("20250102-b")
-    assert completions(probe_process, "probe s") == ["show", "seal"]
+    assert completions(probe_process, "probe s") == ["sweep", "show", "seal"]
     assert completions(probe_process, "probe show 2025") == ["20250102-b", "20250101-a"]
     assert completions(probe_process, "probe show l") == ["latest"]
     assert completions(probe_process, "probe export --table co") == ["comm", "comm_calls"]

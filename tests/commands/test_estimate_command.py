@@ -18,7 +18,7 @@ TABLE = """\
 stage  offload    states  activ.  working   total  on host  sent/step  fits
     0  –          112.00   30.60        0  142.60        0      24.50  no
     1  –           38.50   30.60        0   69.10        0      24.50  yes
-    1  optimizer   28.00   30.60        0   58.60    12.25      24.50  yes
+    1  optimizer   28.00   30.60        0   58.60    10.50      24.50  yes
     2  –           26.25   30.60     2.00   58.85        0      24.50  yes
     2  optimizer   14.00   30.60     2.00   46.60    12.25      24.50  yes
     3  –           14.00   30.60     2.88   47.48        0      36.75  yes

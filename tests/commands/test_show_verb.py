@@ -65,6 +65,7 @@ def test_json_is_the_whole_of_it(probe, make_run: MakeRun) -> None:
         "headline",
         "findings",
         "analysis",
+        "window",
         "table_rows",
         "problems",
     ]

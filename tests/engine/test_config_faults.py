@@ -137,7 +137,7 @@ def test_unknown_keys_and_wrong_values_are_named(blocks, fault) -> None:
         (
             zero(stage=3, offload_optimizer={"device": "nvme"}),
             'zero_optimization.offload_optimizer.device "nvme" needs'
-            " zero_optimization.offload_optimizer.nvme_path, a folder",
+            " zero_optimization.offload_optimizer.nvme_path, a folder; or give --offload-path",
         ),
         (
             zero(stage=2, offload_optimizer={"device": "cpu", "ratio": 0.5}),

@@ -236,6 +236,7 @@ def test_a_flag_with_nothing_to_change_is_noted() -> None:
     [
         ({"clip_norm": 0.5}, "clip_norm"),
         ({"checkpoint_every_block": 2}, "activations.every_block"),
+        ({"activations_to_host": True}, "activations.offload_to_host"),
         ({"loss_scale": 64.0}, "precision.loss_scale.static_scale"),
     ],
 )

@@ -32,6 +32,8 @@ from probe.figures import (
     trace,
 )
 from probe.figures.bundle import figure_json, point_count
+from probe.figures.of_run import precision_charts
+from probe.figures.palette import PHASES, WINDOW
 from probe.figures.theme import Mode, alternative_of, caption_of, in_mode, title_of
 from probe.figures.thinning import MOST_MARKS, MOST_POINTS
 from probe.read.trace_file import read_trace
@@ -280,6 +282,33 @@ def test_a_process_far_larger_than_its_ledger_does_not_hide_it(run) -> None:
 
 def trace_names(figure: Any) -> list[str]:
     return [item.name for item in figure.data]
+
+
+def test_time_in_collectives_stands_beside_own_time_and_is_not_added(run) -> None:
+    facts = run.facts
+    figure = ranks.rank_ranking(facts.balance, facts.waiting)
+    by_name = {trace.name: trace for trace in figure.data}
+    own, busy = by_name["forward and backward"], by_name["in collectives"]
+    assert figure.layout.barmode == "group"
+    assert own.offsetgroup != busy.offsetgroup
+    assert not np.asarray(busy.base).any()
+
+
+def test_what_a_trace_tells_apart_has_no_colour_of_a_phase() -> None:
+    phases = {look.colour for phase, look in PHASES.items() if phase is not Phase.OTHER}
+    assert not phases & {look.colour for look in WINDOW.values()}
+
+
+def test_one_sample_of_underflow_is_no_chart(run) -> None:
+    def titles(facts: Any) -> set[str]:
+        return {title_of(chart.figure) for chart in precision_charts(facts, run.series)}
+
+    assert len(run.facts.gradients.by_step) > 1
+    first = dict(list(run.facts.gradients.by_step.items())[:1])
+    once = dataclasses.replace(
+        run.facts, gradients=dataclasses.replace(run.facts.gradients, by_step=first)
+    )
+    assert titles(run.facts) - titles(once) == {"Underflow and headroom of gradients"}
 
 
 def test_heatmaps_show_who_waits_least(run) -> None:

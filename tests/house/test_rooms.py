@@ -82,6 +82,7 @@ HEAVY: dict[str, set[str]] = {
         "probe.remark",
         "probe.telling",
         "probe.commands",
+        "engine",
     },
     "torch": {"engine"},
     "psutil": {"engine", "probe.launch"},

@@ -230,6 +230,29 @@ def test_what_cannot_work_is_refused_before_anything_starts(
     assert not runs.exists()
 
 
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (("--checkpoint-activations", "all"), "checkpoint_every_block = 1"),
+        (("--checkpoint-activations", "3"), "checkpoint_every_block = 3"),
+        (("--checkpoint-activations", "off"), "checkpoint_every_block = 0"),
+        (("--checkpoint-activations-to", "cpu"), "activations_to_host = True"),
+        (("--checkpoint-activations-to", "device"), "activations_to_host = False"),
+    ],
+)
+def test_blocks_that_forget_are_chosen_on_the_command_line(
+    runs: Path, words: tuple[str, ...], line: str
+) -> None:
+    done = probe_run(runs, "--dry-run", *words, str(ROOT / "train.py"))
+    assert line in done.stdout
+
+
+def test_a_choice_of_blocks_that_is_none(runs: Path) -> None:
+    done = probe_run(runs, "--dry-run", "--checkpoint-activations", "some", str(ROOT / "train.py"))
+    assert done.returncode != 0
+    assert "write all, a number, or off" in done.stderr
+
+
 def test_a_dry_run_starts_nothing(runs: Path) -> None:
     done = probe_run(runs, "--dry-run", str(ROOT / "train.py"), "--stage", "3", "--bf16")
     assert done.returncode == 0

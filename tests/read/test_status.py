@@ -4,8 +4,11 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 from building import make_run, metric_row, write_rank
 
@@ -18,7 +21,7 @@ from probe.read.status import (
     conclude_status,
 )
 from probe.record.run import RunWriter
-from probe.schema.documents import Header, Heartbeat, Manifest
+from probe.schema.documents import Hang, Header, Heartbeat, Manifest
 from probe.schema.layout import MANIFEST
 from probe.schema.vocabulary import RankState, RunStatus
 
@@ -52,6 +55,26 @@ def gone_pid() -> int:
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
         process.wait()
     return process.pid
+
+
+def test_a_hang_is_a_stall_until_a_rank_moves(gone_pid: int) -> None:
+    hang = Hang(time_ns=2000, still_s=9.0, message="no move for 9 s; rank 0 waits in x")
+    manifest = Manifest(hangs=[hang])
+
+    def stood(time_ns: int, **facts: Any) -> RankEvidence:
+        said = evidence(**facts)
+        heartbeat = msgspec.structs.replace(said.heartbeat, time_ns=time_ns)
+        return replace(said, heartbeat=heartbeat)
+
+    verdict = conclude(manifest, stood(1000), stood(1500))
+    assert verdict.status is RunStatus.STALLED
+    assert verdict.why == "It hangs: no move for 9 s; rank 0 waits in x."
+    assert conclude(manifest, stood(1000), stood(2500)).status is RunStatus.RUNNING
+    assert conclude(manifest, stood(1000, pid=gone_pid, silent_s=60)).status is RunStatus.KILLED
+    ended = conclude(Manifest(hangs=[hang], exit_codes={"0": 0, "1": -9}))
+    assert ended.why == (
+        "Rank 1 was ended by signal 9. Before, it hung: no move for 9 s; rank 0 waits in x."
+    )
 
 
 def test_running() -> None:

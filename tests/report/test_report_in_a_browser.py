@@ -121,3 +121,20 @@ def test_printing_draws_all(browser, report) -> None:
         "document.querySelectorAll('.chart.js-plotly-plot').length",
     )
     context.close()
+
+
+def test_a_printed_chart_fits_its_page(browser, report) -> None:
+    context = browser.new_context(viewport={"width": 1440, "height": 900})
+    page = context.new_page()
+    page.goto(report.as_uri())
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    rightmost = (
+        "Math.max(...[...document.querySelectorAll('.chart .main-svg')]"
+        ".map((svg) => svg.getBoundingClientRect().right))"
+    )
+    wait_until(page, f"{rightmost} > 1000")
+    page.emulate_media(media="print")
+    wait_until(page, f"{rightmost} <= 700")
+    page.emulate_media(media="screen")
+    wait_until(page, f"{rightmost} > 1000")
+    context.close()

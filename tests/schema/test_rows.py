@@ -1,6 +1,7 @@
 """Any row is one line, and any line is the row it was."""
 
 import json
+import math
 from enum import Enum
 
 import msgspec
@@ -10,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rows import any_rows, rows_of
 
-from probe.schema.codec import decode_row, encode_row
+from probe.schema.codec import decode_row, encode_row, encode_rows
 from probe.schema.columns import Unit
-from probe.schema.rows import Row
+from probe.schema.rows import CommRow, Row, StepRow
 from probe.schema.tables import TABLE_BY_NAME, TABLE_BY_ROW, TABLES, Table
+from probe.schema.vocabulary import CollectiveOp, Phase
 
 ENDINGS = {Unit.NANOSECONDS: "_ns", Unit.BYTES: "_bytes", Unit.ELEMENTS: "_elements"}
 
@@ -65,3 +67,20 @@ def test_a_row_of_an_older_minor_version_reads_with_its_required_columns(table: 
                 required[field.name] = "name"
     row = decode_row(json.dumps(required).encode(), table.row)
     assert plain(row).items() >= required.items()
+
+
+def test_many_rows_are_encoded_as_each_alone() -> None:
+    comm = [
+        CommRow(
+            step=step,
+            phase=Phase.FORWARD,
+            op=CollectiveOp.ALL_GATHER,
+            wire_op=CollectiveOp.BROADCAST,
+        )
+        for step in range(3)
+    ]
+    steps = [
+        StepRow(step=0, begin_ns=0, wall_ns=1, loss=loss) for loss in (1.5, math.nan, math.inf)
+    ]
+    for rows in (comm, steps):
+        assert encode_rows(rows) == b"".join(map(encode_row, rows))

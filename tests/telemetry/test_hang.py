@@ -10,11 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from probe.__main__ import main
 from probe.launch.hang import HangWatch
 from probe.read.documents import read_manifest
 from probe.record.rank import RankWriter
 from probe.schema.documents import Header, LastCollective
-from probe.schema.vocabulary import CollectiveOp, Phase, RunStatus
+from probe.schema.tables import EVENTS
+from probe.schema.vocabulary import CollectiveOp, EventKind, Phase, RunStatus
+from tests.telemetry.recorded import rows_of
 
 ROOT = Path(__file__).parents[2]
 DEADLINE_S = 150.0
@@ -113,7 +116,9 @@ for number in range(4):
 """
 
 
-def test_a_rank_that_oversleeps_a_gather_is_named_while_it_sleeps(tmp_path: Path) -> None:
+def test_a_rank_that_oversleeps_a_gather_is_named_while_it_sleeps(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     script = tmp_path / "oversleeping.py"
     script.write_text(SCRIPT)
     command = [sys.executable, "-m", "probe", "run", "--runs-dir", str(tmp_path / "runs")]
@@ -146,6 +151,21 @@ def test_a_rank_that_oversleeps_a_gather_is_named_while_it_sleeps(tmp_path: Path
     fell_asleep_ns = int(out.split("asleep ")[1].split()[0])
     assert hang.time_ns - fell_asleep_ns < ASLEEP_S * 1e9
     assert "asleep" in (run_dir / "output.log").read_text()
+    # Each rank left an event of its own, and whoever looks later is told.
+    events = [row for row in rows_of(run_dir, EVENTS) if row["kind"] == EventKind.HANG]
+    by_rank = {row["rank"]: row for row in events}
+    assert by_rank[0]["name"] == "all_gather of blocks.1"
+    assert "waiting in all_gather of blocks.1 (number" in by_rank[0]["message"]
+    assert by_rank[1]["message"].startswith("Not moved for ")
+    assert " s, in forward, after " in by_rank[1]["message"]
+    assert {row["step"] for row in events} == {2}
+    assert all(row["duration_ns"] >= 3.5e9 for row in events)
+    assert main(["show", str(run_dir)]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "Before, it hung: no move for" in shown
+    assert "Rank 1 held the others up for 5" in shown
+    assert main(["list", str(run_dir.parent)]) == 0
+    assert "hung" in capsys.readouterr().out
     print(f"told {(hang.time_ns - fell_asleep_ns) / 1e9:.1f} s after it fell asleep")
 
 

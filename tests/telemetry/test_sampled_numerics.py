@@ -14,7 +14,7 @@ from torch.nn import Parameter
 
 from engine.config.policies import LossScalePolicy
 from engine.numerics import BLOCK_ELEMENTS, LOOKED_AT_ELEMENTS, Numerics
-from engine.partition import Member, Span
+from engine.partition import Member, Span, lay_out
 from engine.segments import Segment
 from probe.schema.rows import NumericsRow
 from probe.schema.tables import NUMERICS
@@ -43,6 +43,8 @@ def segment_of(
         gradient=gradient,
         target=target,
         spans=(Span(member=member, start=0, stop=gradient.numel(), offset=0),),
+        layout=lay_out("bucket", [member], 1),
+        start=0,
     )
 
 

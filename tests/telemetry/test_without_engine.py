@@ -2,10 +2,14 @@
 
 import hashlib
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from probe.__main__ import main
 from probe.launch.output_log import OutputLog
 from probe.read.run import load_run
 from probe.schema.tables import EVENTS, METRICS
@@ -69,6 +73,39 @@ def test_ten_megabytes_pass_through_and_the_rest_is_recorded(tmp_path: Path) -> 
     assert len(kept) < 6 << 20
     assert kept.endswith(b"the last line\n")
     assert b"bytes left out]" in kept
+
+
+def test_what_is_missing_is_said_in_words(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # GIVEN a script that trains by DistributedDataParallel and knows nothing of the engine
+    script = tmp_path / "ddp.py"
+    script.write_text(
+        "import torch, torch.distributed as dist\n"
+        "dist.init_process_group('gloo')\n"
+        "model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 8))\n"
+        "model(torch.randn(4, 8)).square().mean().backward()\n"
+        "dist.destroy_process_group()\n"
+    )
+    runs = tmp_path / "runs"
+    command = [sys.executable, "-m", "probe", "run", "--runs-dir", str(runs), "--nproc", "2"]
+    subprocess.run(
+        [*command, str(script)],
+        cwd=ROOT,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        timeout=150,
+        check=True,
+    )
+    monkeypatch.setenv("COLUMNS", "80")
+    (run_dir,) = runs.iterdir()
+    # WHEN it is shown
+    assert main(["show", str(run_dir)]) == 0
+    out = capsys.readouterr().out
+    # THEN what was seen from outside stands there, and why there is no more
+    assert re.search(r"^host peak +\d+ MB on rank [01]$", out, re.M)
+    assert "No step was recorded: the script built no engine." in out
+    assert max(map(len, out.splitlines())) <= 80
 
 
 def test_of_much_output_beginning_and_end_are_kept(tmp_path: Path) -> None:

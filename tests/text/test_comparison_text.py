@@ -92,6 +92,10 @@ Communication of a rank in a step
 operation                        A sent   B sent  A exposed  B exposed
 reduce scatter (as all to all)  1.00 MB  1.50 MB    10.0 ms    13.0 ms
 
+Payload of a rank in a step
+exchange         A   theory        B   theory
+reduction  2.00 MB  2.00 MB  3.00 MB  2.00 MB
+
 Losses
    loss over the run         step 199
 A  █▆▅▄▃▃▂▂▂▂▁▁▁▁▁▁▁▁▁▁▁▁▁▁     1.021

@@ -1,12 +1,15 @@
 """What findings look like at 80 columns, to the letter."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from rich.console import Group
 
+from probe.analyse.findings.catalogue import find_all
 from probe.analyse.findings.finding import Change, Evidence, Finding, Gain, GainKind, Link, View
-from probe.text.finding_list import finding_lines, finding_list
+from probe.text.finding_list import finding_facts, finding_lines, finding_list
+from tests.analyse.made_run import MS, everywhere, facts_of
 
 Shown = Callable[[Any], str]
 HOSTILE = "evil\x1b[2J\n[red]\u202e"
@@ -68,3 +71,19 @@ def test_names_from_a_run_are_shown_and_never_obeyed(shown: Shown) -> None:
     assert "\x1b" not in said
     assert "\u202e" not in said
     assert "evil\\x1b[2J\\n[red]" in said
+
+
+def test_every_rule_is_told_in_80_columns(shown):
+    """Whatever a run sets off, its block fits and says where to look."""
+    slow = everywhere(data_ns=21 * MS, wall_ns=120 * MS, clip_coefficient=0.5)
+    found = find_all(facts_of(steps=slow, comm=everywhere(exposed_ns=15 * MS)))
+    assert len(found) == 3
+    text = shown(Group(*finding_list(found, counted=60)))
+    assert max(map(len, text.splitlines())) <= 80
+    assert text.count("look  ") == 3
+
+
+def test_a_gain_too_small_to_write_is_no_nought_per_cent():
+    (finding, *_) = find_all(facts_of(steps=everywhere(data_ns=21 * MS, wall_ns=120 * MS)))
+    little = replace(finding, gain=replace(finding.gain, share=0.0004))
+    assert dict(finding_facts(little))["gain"].startswith("hardly any time: ")

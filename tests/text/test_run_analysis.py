@@ -115,7 +115,7 @@ def test_scale_and_skips_in_a_few_lines(shown: Shown) -> None:
     assert said == (
         "scale        2^16 for 2, 2^15 for 38, 300 for 20 steps\n"
         "skips        2 overflows at the start, 1 later; 300 ms lost (5.0 %)\n"
-        "began in     a\\x1b.b (100.0 % of the overflows)\n"
+        "began in     a\\x1b.b on rank 0 (100.0 % of the overflows)\n"
         "gradients    0.1 % underflow, 0.0 % subnormal, 7.0 powers of room\n"
         "clipped      68.4 % of the steps\n"
     )

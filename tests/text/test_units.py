@@ -138,10 +138,16 @@ def test_every_float_can_be_written(value: float) -> None:
     [
         (0.1234567, "0.1235"),
         (65536.0, "65,536"),
-        (2.0**32, "4.3e+09"),
+        (3.0**21, "1.0e+10"),
         (1.5e-7, "1.5e-07"),
         (math.nan, "nan"),
         (None, "–"),
+        (2.0**20, "1,048,576"),
+        (2.0**26, "67,108,864"),
+        (2.0**27, "2^27"),
+        (2.0**127, "2^127"),
+        (2.0**20 + 1, "1.0e+06"),
+        (-(2.0**20), "-1.0e+06"),
     ],
 )
 def test_plain_numbers(value: float | None, text: str) -> None:
@@ -207,3 +213,20 @@ def test_a_moment_is_written_in_local_time(monkeypatch: pytest.MonkeyPatch) -> N
     finally:
         monkeypatch.undo()
         time.tzset()
+
+
+@pytest.mark.parametrize(
+    ("scale", "text"),
+    [
+        (1.0, "1"),
+        (1024.0, "1,024"),
+        (2048.0, "2^11"),
+        (65536.0, "2^16"),
+        (65537.0, "65,537"),
+        (0.5, "0.5"),
+        (math.inf, "inf"),
+        (None, "–"),
+    ],
+)
+def test_loss_scales(scale: float | None, text: str) -> None:
+    assert units.format_scale(scale) == text

@@ -263,6 +263,9 @@ def test_a_run_in_detail(shown: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
         "steps         4,800\n"
         "comm         38,400\n"
         "\n"
+        "Not recorded: memory. A loop around `engine, optimizer, _, _ =\n"
+        "engine.initialize(model=…, config=…)` records that too.\n"
+        "\n"
         "1 error, 1 warning; `probe doctor` shows what and where.\n"
     )
 
@@ -284,6 +287,11 @@ def test_a_run_of_which_nothing_is_known(shown: Shown) -> None:
         "steps        0 recorded, 0 skipped\n"
         "\n"
         "No table has rows.\n"
+        "\n"
+        "No step was recorded: the script built no engine. Start from `engine, optimizer,\n"
+        "_, _ = engine.initialize(model=…, config=…)`, or put `engine.watch(model,\n"
+        "optimizer)` beside a loop of your own; until then only output, exit codes, time\n"
+        "and memory are seen.\n"
     )
 
 

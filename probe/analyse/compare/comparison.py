@@ -13,7 +13,14 @@ from probe.analyse.compare.loss_curve import LossParting, losses_part
 from probe.analyse.compare.measure import MeasureChange, compare_measures, named
 from probe.analyse.compare.measured_run import MeasuredRun
 from probe.analyse.compare.operator_shifts import OperatorShift, TracedTime, operator_shifts
-from probe.analyse.compare.shifts import MemoryShift, TrafficShift, memory_shifts, traffic_shifts
+from probe.analyse.compare.shifts import (
+    ExchangeShift,
+    MemoryShift,
+    TrafficShift,
+    exchange_shifts,
+    memory_shifts,
+    traffic_shifts,
+)
 from probe.analyse.compare.waterfall import Waterfall, waterfall
 from probe.analyse.outline import outline
 from probe.analyse.statistics.student import quantile
@@ -74,6 +81,8 @@ class Pair:
     waterfall: Waterfall | None
     memory: tuple[MemoryShift, ...]
     traffic: tuple[TrafficShift, ...]
+    exchanges: tuple[ExchangeShift, ...]
+    """The payload of that traffic beside the closed form."""
     operators: tuple[OperatorShift, ...]
     """Of the first run of each side that has a trace; empty unless both have one."""
     losses: LossParting | None
@@ -180,6 +189,7 @@ def _pair(
         waterfall=waterfall([run.counted for run in first], [run.counted for run in second]),
         memory=memory_shifts(first, second),
         traffic=traffic_shifts(first, second),
+        exchanges=exchange_shifts(first, second),
         operators=operator_shifts(*(_traced(side) for side in (first, second))),
         losses=losses if losses.common_steps else None,
         caveats=tuple(_caveats((first, second), labels, comparability, measures)),

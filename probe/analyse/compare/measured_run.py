@@ -7,29 +7,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from probe.analyse.communication.theory import TrafficBeside, traffic_beside_theory
 from probe.analyse.communication.use import COMM_COLUMNS, Communication, communication
 from probe.analyse.compare.loss_curve import LossCurve, final_loss, loss_curve
 from probe.analyse.compare.operator_shifts import TracedTime
 from probe.analyse.compare.setup import Setup, setup_of
 from probe.analyse.memory.theory import Beside, memory_beside_theory
-from probe.analyse.memory.use import LEDGER, MemoryUse, memory_use
+from probe.analyse.memory.use import USE_COLUMNS, MemoryUse, memory_use
 from probe.analyse.statistics.median import MedianEstimate, estimate_median
 from probe.analyse.steps.steps import COUNTING_COLUMNS, CountedSteps, counted_steps, last_attempts
 from probe.schema.documents import Manifest
 from probe.schema.tables import COMM, MEMORY, METRICS, STEPS, Table
-from probe.schema.vocabulary import Phase, RunStatus
+from probe.schema.vocabulary import RSS_METRIC, Phase, RunStatus
 
 COLUMNS: Mapping[Table, tuple[str, ...]] = {
     STEPS: (*COUNTING_COLUMNS, "loss", "loss_scale_next"),
-    MEMORY: (
-        "rank",
-        "step",
-        *LEDGER.values(),
-        "peak_allocated_bytes",
-        "peak_reserved_bytes",
-        "allocator_retries",
-        "peak_rss_bytes",
-    ),
+    MEMORY: USE_COLUMNS,
     COMM: COMM_COLUMNS,
     METRICS: ("rank", "step", "name", "value"),
 }
@@ -63,6 +56,8 @@ class MeasuredRun:
     beside: tuple[Beside, ...]
     """Memory by category with the closed form."""
     traffic: Communication | None
+    traffic_beside: tuple[TrafficBeside, ...]
+    """What was reduced and gathered with the closed form."""
     losses: LossCurve
     final_loss: float | None
     metrics: Mapping[str, float]
@@ -94,6 +89,7 @@ def measure_run(
     losses = loss_curve(steps)
     step_time = estimate_median(counted.wall_ns.astype(np.float64))
     throughput, throughput_of = _throughput(counted, step_time)
+    traffic = communication(tables[COMM], counted)
     waits = counted.phase_ns[Phase.GATHER_WAIT] + counted.phase_ns[Phase.REDUCE_WAIT]
     return MeasuredRun(
         name=name,
@@ -111,7 +107,8 @@ def measure_run(
         last_scale=_last_scale(steps),
         memory=memory,
         beside=memory_beside_theory(memory.peak, manifest) if memory else (),
-        traffic=communication(tables[COMM], counted),
+        traffic=traffic,
+        traffic_beside=traffic_beside_theory(traffic, manifest),
         losses=losses,
         final_loss=final_loss(losses),
         metrics=_last_metrics(tables[METRICS]),
@@ -157,4 +154,5 @@ def _last_metrics(metrics: pa.Table) -> dict[str, float]:
     is_last = np.ones(len(order), dtype=bool)
     is_last[:-1] = code[order][1:] != code[order][:-1]
     last = metrics.take(pa.array(order[is_last]))
-    return dict(sorted(zip(last["name"].to_pylist(), last["value"].to_pylist(), strict=True)))
+    told = zip(last["name"].to_pylist(), last["value"].to_pylist(), strict=True)
+    return dict(sorted((name, value) for name, value in told if name != RSS_METRIC))

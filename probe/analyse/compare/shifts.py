@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from probe.analyse.communication.theory import Exchange
 from probe.analyse.communication.use import OperationTraffic
 from probe.analyse.compare.measured_run import MeasuredRun
 from probe.schema.vocabulary import MemoryCategory, Tier
@@ -41,6 +42,18 @@ class TrafficShift:
     second_wire_bytes: float
     first_exposed_ns: float
     second_exposed_ns: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExchangeShift:
+    """What a rank reduced or gathered a step, in A and in B; None where a side does not tell."""
+
+    exchange: Exchange
+    first_logical_bytes: float | None
+    second_logical_bytes: float | None
+    first_theory_bytes: float | None
+    """By the closed form of A's stage, world and accumulation."""
+    second_theory_bytes: float | None
 
 
 def memory_shifts(
@@ -100,6 +113,27 @@ def traffic_shifts(
         sorted(
             shifts, key=lambda item: (-max(item.first_wire_bytes, item.second_wire_bytes), item.op)
         )
+    )
+
+
+def exchange_shifts(
+    first: Sequence[MeasuredRun], second: Sequence[MeasuredRun]
+) -> tuple[ExchangeShift, ...]:
+    """Both exchanges, of the first run of each side; empty unless a side has a closed form."""
+    left, right = (
+        {line.exchange: line for line in side[0].traffic_beside} for side in (first, second)
+    )
+    return tuple(
+        ExchangeShift(
+            exchange=exchange,
+            first_logical_bytes=a.logical_bytes if a else None,
+            second_logical_bytes=b.logical_bytes if b else None,
+            first_theory_bytes=a.theory_logical_bytes if a else None,
+            second_theory_bytes=b.theory_logical_bytes if b else None,
+        )
+        for exchange in Exchange
+        for a, b in ((left.get(exchange), right.get(exchange)),)
+        if a or b
     )
 
 

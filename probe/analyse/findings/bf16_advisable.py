@@ -7,7 +7,7 @@ the scale in use.
 from probe.analyse.findings.finding import Change, Evidence, Finding, Gain, GainKind, Link, View
 from probe.analyse.findings.scaling import scales_loss
 from probe.analyse.run_facts import RunFacts
-from probe.units import format_number, format_percent
+from probe.units import format_percent, format_scale
 
 LEAST_UNDERFLOW = 0.01
 NAMED = 3
@@ -33,7 +33,7 @@ def find(facts: RunFacts) -> Finding | None:
         evidence=(
             Evidence(name="underflow", value=format_percent(share)),
             Evidence(name="subnormal", value=format_percent(gradients.together.subnormal_share)),
-            Evidence(name="scale now", value=format_number(scale)),
+            Evidence(name="scale now", value=format_scale(scale)),
             *worst,
         ),
         changes=(

@@ -12,6 +12,7 @@ from probe.analyse.findings import (
     data_bound,
     exposed_communication,
     fragmentation,
+    hang,
     initial_scale_too_high,
     memory_far_from_theory,
     memory_headroom,
@@ -32,6 +33,7 @@ from probe.analyse.findings.finding import Finding
 from probe.analyse.run_facts import RunFacts
 
 RULES: tuple[Callable[[RunFacts], Finding | None], ...] = (
+    hang.find,
     scale_at_minimum.find,
     silent_skips.find,
     scale_thrashing.find,

@@ -35,7 +35,7 @@ def find(facts: RunFacts) -> Finding | None:
         gain=Gain(
             kind=GainKind.TRUST,
             share=0.0,
-            how="no time: the step that was asked for would be the step that is taken",
+            how="no time; the optimizer takes the steps that the learning rate asks for",
         ),
         link=Link(view=View.STEPS),
     )

@@ -73,7 +73,7 @@ def _changes(facts: RunFacts, op: str) -> list[Change]:
     if op in (CollectiveOp.REDUCE_SCATTER, CollectiveOp.ALL_REDUCE):
         changes.append(
             Change(
-                setting="zero_optimization.reduce_bucket_size",
+                setting="zero_optimization.reduce_bucket_size: smaller",
                 why="Smaller buckets leave earlier; the last one is what stays exposed.",
             )
         )

@@ -9,7 +9,7 @@ from math import log2
 from probe.analyse.findings.finding import Change, Evidence, Finding, Gain, GainKind, Link, View
 from probe.analyse.findings.scaling import scales_dynamically
 from probe.analyse.run_facts import RunFacts
-from probe.units import format_count, format_duration, format_number
+from probe.units import format_count, format_duration, format_scale
 
 LEAST_OVERFLOWS = 3
 
@@ -29,9 +29,9 @@ def find(facts: RunFacts) -> Finding | None:
         id="initial-scale-too-high",
         title=f"The first {skips.startup_overflows} overflows come from starting at {started}.",
         evidence=(
-            Evidence(name="initial scale", value=format_number(first)),
-            Evidence(name="settled at", value=format_number(scale.settled_scale)),
-            Evidence(name="overflows before", value=format_count(skips.startup_overflows)),
+            Evidence(name="initial scale", value=format_scale(first)),
+            Evidence(name="settled at", value=format_scale(scale.settled_scale)),
+            Evidence(name="overflows until then", value=format_count(skips.startup_overflows)),
             Evidence(name="time lost", value=format_duration(skips.startup_lost_ns)),
         ),
         changes=(

@@ -25,8 +25,10 @@ def find(facts: RunFacts) -> Finding | None:
         Change(setting="--accumulate", why="More micro-batches for each update that is moved."),
     ]
     if worst.tier == Tier.DISK:
-        pipelines = f"{path}.pipeline_read: true, {path}.pipeline_write: true"
-        changes.insert(0, Change(setting=pipelines, why="The disk would work during the update."))
+        if block == "offload_optimizer":
+            pipelines = f"{path}.pipeline_read: true, {path}.pipeline_write: true"
+            why = "The disk would work during the update."
+            changes.insert(0, Change(setting=pipelines, why=why))
         changes.append(Change(setting="--offload-to cpu", why="Host memory is faster than disk."))
     else:
         pinned = Change(setting=f"{path}.pin_memory: true", why="Pinned copies run in the back.")

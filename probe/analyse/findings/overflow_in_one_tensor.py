@@ -47,6 +47,11 @@ def find(facts: RunFacts) -> Finding | None:
             Evidence(name="share of the overflows", value=format_percent(share)),
             Evidence(name="kind", value=", ".join(origin.kinds)),
             Evidence(name="ranks", value=", ".join(map(str, origin.ranks))),
+            *(
+                [Evidence(name="micro-batches", value=", ".join(map(str, origin.micro_batches)))]
+                if origin.micro_batches
+                else []
+            ),
         ),
         changes=tuple(changes),
         gain=Gain(

@@ -29,8 +29,13 @@ def find(facts: RunFacts) -> Finding | None:
         ),
         changes=(
             Change(setting="--profile-steps A:B", why="A window of three steps shows as much."),
-            Change(setting="more steps", why="The profiler disturbs time and memory of its steps."),
+            Change(
+                setting="train more steps",
+                why="The profiler disturbs time and memory of its steps.",
+            ),
         ),
-        gain=Gain(kind=GainKind.TRUST, share=0.0, how="no time: figures that can be relied on"),
+        gain=Gain(
+            kind=GainKind.TRUST, share=0.0, how="no time; figures of time that can be relied on"
+        ),
         link=Link(view=View.STEPS),
     )

@@ -7,7 +7,7 @@ loss dynamically.
 from probe.analyse.findings.finding import Change, Evidence, Finding, Gain, GainKind, Link, View
 from probe.analyse.findings.scaling import minimum_scale, scales_dynamically
 from probe.analyse.run_facts import RunFacts
-from probe.units import format_count, format_number, format_percent
+from probe.units import format_count, format_percent, format_scale
 
 
 def find(facts: RunFacts) -> Finding | None:
@@ -23,7 +23,7 @@ def find(facts: RunFacts) -> Finding | None:
     if not streaks:
         return None
     evidence = [
-        Evidence(name="minimum scale", value=format_number(floor)),
+        Evidence(name="minimum scale", value=format_scale(floor)),
         Evidence(name="streaks that reach it", value=format_count(len(streaks))),
         Evidence(name="overflows in all", value=format_count(facts.skips.overflows)),
         Evidence(name="time lost to skips", value=format_percent(facts.skips.lost_time_share)),
@@ -32,11 +32,13 @@ def find(facts: RunFacts) -> Finding | None:
         evidence.append(Evidence(name="most often first", value=facts.origins[0].name))
     return Finding(
         id="scale-at-minimum",
-        title=f"Steps still overflow at the minimum loss scale of {format_number(floor)}.",
+        title=f"Steps still overflow at the minimum loss scale of {format_scale(floor)}.",
         evidence=tuple(evidence),
         changes=(
             Change(setting="--bf16", why="It has the range of fp32 and needs no loss scale."),
-            Change(setting="--lr", why="A diverging run overflows at any scale; try a third."),
+            Change(
+                setting="--lr", why="A diverging run overflows at any scale: try a third of it."
+            ),
         ),
         gain=Gain(
             kind=GainKind.TIME,

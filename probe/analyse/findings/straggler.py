@@ -43,7 +43,7 @@ def find(facts: RunFacts) -> Finding | None:
         waits = facts.waiting
         evidence.append(
             Evidence(
-                name="waits least for others",
+                name="who waits least",
                 value=f"rank {waits.least_waiting_rank}, in {waits.collectives:,} collectives",
             )
         )

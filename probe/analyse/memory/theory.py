@@ -1,6 +1,7 @@
 """Measured memory beside the closed form, category by category, and a name for what differs.
 
-Model states have a closed form; what exceeds it by no more than 2 % or 1 MiB is padding. Gathered
+Model states have a closed form; what exceeds it by no more than 2 % or 1 MiB is padding. Weights of
+stage 3 exceed it by what stays resident, and only what a page would hold is padding there. Gathered
 parameters, gradient buckets and communication buffers have none: they are what a stage costs
 beside its states, and the whole of them is the residual, under its own name. Activations have one
 if the run recorded the shape of a transformer; it is a rule of thumb, not to the byte.
@@ -17,6 +18,8 @@ from probe.schema.vocabulary import MemoryCategory, Precision, Tier
 
 PADDING_SHARE = 0.02
 PADDING_BYTES = 1 << 20
+SLICE_PADDING_BYTES = 4096
+"""Slices of stage 3 are padded by less than one element a rank and unit; residents are far more."""
 WEIGHTS = (MemoryCategory.PARAMS, MemoryCategory.GRADS, MemoryCategory.MASTER_PARAMS)
 STATES = (*WEIGHTS, MemoryCategory.OPTIMIZER_STATES)
 
@@ -181,12 +184,15 @@ def _name(
         return Residual.NONE
     if theory is None:
         return _OWN_NAME.get(category, Residual.NONE)
+    if category is MemoryCategory.PARAMS and config.stage == 3:
+        # With slices elsewhere what is resident is missing there, and on the device instead.
+        missing = config.offload_params is not Tier.DEVICE and difference < 0
+        if missing or difference > SLICE_PADDING_BYTES:
+            return Residual.RESIDENT
     if 0 < difference <= max(PADDING_BYTES, PADDING_SHARE * theory):
         return Residual.PADDING
     if category is MemoryCategory.ACTIVATIONS and difference < 0:
         return Residual.UNSAVED
-    if category is MemoryCategory.PARAMS and config.stage == 3 and difference > 0:
-        return Residual.RESIDENT
     if category is MemoryCategory.GRADS and config.settings.get("precision.accumulate_in_fp32"):
         return Residual.FP32_SUMS
     return Residual.UNEXPLAINED

@@ -25,6 +25,16 @@ LEDGER = {
     if (column := f"{tier.value}_{category.value}_bytes") in MemoryRow.__struct_fields__
 }
 """The column of each category on each tier that the memory table knows."""
+USE_COLUMNS = (
+    "rank",
+    "step",
+    *LEDGER.values(),
+    "peak_allocated_bytes",
+    "peak_reserved_bytes",
+    "allocator_retries",
+    "peak_rss_bytes",
+)
+"""Columns of the memory table that `memory_use` reads."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,16 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-ORIGIN_COLUMNS = ("rank", "step", "role", "kind", "parameter", "module", "first")
+ORIGIN_COLUMNS = (
+    "rank",
+    "step",
+    "role",
+    "kind",
+    "parameter",
+    "module",
+    "micro_batch",
+    "first",
+)
 """Columns of the overflow table that `overflow_origins` reads."""
 
 
@@ -25,6 +34,8 @@ class Origin:
     kinds: tuple[str, ...]
     """inf, nan or both, as they came."""
     ranks: tuple[int, ...]
+    micro_batches: tuple[int, ...]
+    """Of a step, counted from zero, where they are known."""
     steps: tuple[int, ...]
     share: float
     """Of the steps that have a recorded first offender."""
@@ -43,6 +54,9 @@ def overflow_origins(overflow: pa.Table) -> tuple[Origin, ...]:
             role=role,
             kinds=tuple(sorted({row["kind"] for row in its})),
             ranks=tuple(sorted({row["rank"] for row in its})),
+            micro_batches=tuple(
+                sorted({row["micro_batch"] for row in its if row["micro_batch"] is not None})
+            ),
             steps=tuple(sorted(steps := {row["step"] for row in its})),
             share=len(steps) / len(all_steps),
         )

@@ -12,11 +12,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from probe.analyse.steps.steps import COUNTING_COLUMNS, Integers, counted_steps, last_attempts
+from probe.schema.vocabulary import EventKind
 
 STEP_COLUMNS = (*COUNTING_COLUMNS, "loss", "loss_scale_next")
 """Columns of the steps table that a headline is made of."""
 MEMORY_COLUMNS = ("rank", "peak_allocated_bytes", "peak_rss_bytes")
 """Columns of the memory table that it is made of."""
+EVENT_COLUMNS = ("rank", "kind", "size_bytes")
+"""Columns of the events table that it is made of."""
 COMM_COLUMNS = ("rank", "step", "wire_bytes")
 """Columns of the comm table that it is made of."""
 
@@ -58,8 +61,17 @@ class Headline:
     a single row of communication."""
 
 
-def summarise_run(*, steps: pa.Table, memory: pa.Table, comm: pa.Table) -> Headline:
-    """The headline of a run from its tables, each with at least the columns named above."""
+def summarise_run(
+    *,
+    steps: pa.Table,
+    memory: pa.Table,
+    comm: pa.Table,
+    events: pa.Table | None = None,
+) -> Headline:
+    """The headline of a run from its tables, each with at least the columns named above.
+
+    Where no engine kept a ledger, the largest memory of a process is what it said at its end.
+    """
     rows, _ = last_attempts(steps)
     by_step = rows.group_by("step").aggregate([("skipped", "max"), ("profiled", "max")])
     counted = counted_steps(steps)
@@ -75,7 +87,7 @@ def summarise_run(*, steps: pa.Table, memory: pa.Table, comm: pa.Table) -> Headl
         last_loss_step=last_loss_step,
         loss_scale=_last_mean(rows, "loss_scale_next")[1],
         peak_device=_peak(memory, "peak_allocated_bytes"),
-        peak_rss=_peak(memory, "peak_rss_bytes"),
+        peak_rss=_peak(memory, "peak_rss_bytes") or _peak_at_end(events),
         wire_bytes=_wire_bytes(comm, counted.step),
     )
 
@@ -95,6 +107,13 @@ def _peak(memory: pa.Table, column: str) -> Peak | None:
         return None
     ranks = memory.filter(pc.equal(memory[column], largest))["rank"]
     return Peak(rank=pc.min(ranks).as_py(), peak_bytes=largest)
+
+
+def _peak_at_end(events: pa.Table | None) -> Peak | None:
+    if events is None:
+        return None
+    ends = events.filter(pc.equal(events["kind"].cast(pa.string()), EventKind.FINISHED.value))
+    return _peak(ends, "size_bytes")
 
 
 def _wire_bytes(comm: pa.Table, timed_steps: Integers) -> float | None:

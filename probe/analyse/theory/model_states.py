@@ -9,9 +9,10 @@ With P trainable parameters, N ranks and Adam, in 16 bit with fp32 master weight
       3       2P/N     2P/N     12P/N
 
 In fp32 and under autocast the weights are their own masters: 4P + 4P + 8P, the same 16P, cut in
-the same way. Offloading the optimizer moves master weights and optimizer states to another tier,
-with this rank's slice of the reduced gradients, which the update needs there; offloading parameters
-moves the resting slices of stage 3. A slice is rounded up to whole elements.
+the same way. Offloading the optimizer moves master weights and optimizer states to another tier.
+From stage 2 on this rank's slice of the reduced gradients goes to the host with them, where the
+update runs; on disk they would be written only to be read again. Offloading parameters moves the
+resting slices of stage 3. A slice is rounded up to whole elements.
 """
 
 from collections.abc import Mapping
@@ -95,8 +96,9 @@ def model_states(
     held = {(partition.offload_params, MemoryCategory.PARAMS): resting * weights}
     if stage <= 1:
         held[Tier.DEVICE, MemoryCategory.GRADS] = whole * weights
-    if stage >= 2 or tier is not Tier.DEVICE:
-        held[tier, MemoryCategory.GRADS] = part * weights
+    else:
+        waiting = Tier.DEVICE if tier is Tier.DEVICE else Tier.HOST
+        held[waiting, MemoryCategory.GRADS] = part * weights
     if partition.has_master:
         held[tier, MemoryCategory.MASTER_PARAMS] = updated * 4
     held[tier, MemoryCategory.OPTIMIZER_STATES] = updated * 4 * states_per_param

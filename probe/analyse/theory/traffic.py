@@ -9,9 +9,10 @@ leaves gathered), S being the payload as nccl-tests count it:
     stage 3      all-gather P-R in forward and again in backward and reduce-scatter P for each
                  micro-batch; all-gather R once, after the update
 
-and one small all-reduce for norm and finite check. On the wire a rank sends 2S(n-1)/n for an
-all-reduce and S(n-1)/n for a reduce-scatter, all-gather, all-to-all and, at the mean over ranks, a
-broadcast. gloo's reduce-scatter is an all-reduce inside and pays for one.
+and one small all-reduce for norm and finite check. An all-reduce may be asked for in its two
+halves, a reduce-scatter and an all-gather of P each, which send the same. On the wire a rank sends
+2S(n-1)/n for an all-reduce and S(n-1)/n for a reduce-scatter, all-gather, all-to-all and, at the
+mean over ranks, a broadcast. gloo's reduce-scatter is an all-reduce inside and pays for one.
 """
 
 from dataclasses import dataclass
@@ -52,6 +53,7 @@ def step_traffic(
     world: int,
     micro_batches: int = 1,
     resident_elements: int = 0,
+    reduces_in_halves: bool = False,
 ) -> tuple[Traffic, ...]:
     """All collectives of an optimizer step, the small one included; a world of one has none."""
     if world == 1:
@@ -75,6 +77,11 @@ def step_traffic(
             (Phase.OPTIMIZER, CollectiveOp.ALL_GATHER, resident_elements),
         ],
     }[stage]
+    if stage == 0 and reduces_in_halves:
+        asked = [
+            (Phase.BACKWARD, CollectiveOp.REDUCE_SCATTER, whole),
+            (Phase.BACKWARD, CollectiveOp.ALL_GATHER, whole),
+        ]
     asked.append((Phase.OPTIMIZER, CollectiveOp.ALL_REDUCE, NORM_ELEMENTS))
     return tuple(
         Traffic(

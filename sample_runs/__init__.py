@@ -1,0 +1,1 @@
+"""Recordings for the demo and for strangers, made by our own commands."""
