@@ -14,6 +14,7 @@ from pathlib import Path
 import streamlit as st
 
 from probe.analyse.compare.measured_run import MeasuredRun
+from probe.read.discovery import run_paths
 from probe.read.documents import read_manifest
 from probe.read.fingerprint import fingerprint
 from probe.read.run import Run
@@ -75,9 +76,9 @@ def remark_at(path: Path) -> Remark:
 
 
 def samples_folder() -> Path | None:
-    """The folder of sample runs, in a checkout or where one stands."""
+    """The folder of sample runs, here or in the checkout; None where there are none."""
     for folder in (Path("sample_runs"), Path(__file__).parents[1] / "sample_runs"):
-        if folder.is_dir():
+        if run_paths(folder):
             return folder
     return None
 

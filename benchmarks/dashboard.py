@@ -33,6 +33,7 @@ LOOKS = 5
 DEADLINE_S = 120
 IDLE = '[data-testid="stApp"][data-test-script-state="notRunning"]'
 DRAWN = """() => {
+  if (document.querySelector('.live-chart .main-svg')) return true
   const charts = [...document.querySelectorAll('[data-testid="stPlotlyChart"]')]
   const tables = [...document.querySelectorAll('[data-testid="stDataFrame"] canvas')]
   return charts.every(place => place.querySelector('.main-svg'))
@@ -56,7 +57,8 @@ def measure(place: Path, many: int) -> None:
 
     named = [_record(place / "runs", ranks=ranks, steps=steps) for ranks, steps in SHAPES]
     _record_many(place / "many", many)
-    print(describe_machine(), "\n")
+    print("; ".join(describe_machine().values()))
+    print(f"load {os.getloadavg()[0]:.1f}\n")
     print("| page | run | first [s] | again [s], median of 5 |")
     print("| --- | --- | ---: | ---: |")
     with sync_playwright() as driver:
@@ -71,6 +73,7 @@ def measure(place: Path, many: int) -> None:
                 _tell(page, "overview", name, f"{address}/overview?run={name}")
         with served(place / "many") as address:
             page = browser.new_page(viewport={"width": 1440, "height": 900})
+            _look(page, f"{address}/live")
             _tell(page, "runs", f"{many:,} in the list", address)
         browser.close()
 

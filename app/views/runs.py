@@ -15,7 +15,7 @@ from probe.text.inert import inert
 from probe.text.run_table import fits, run_columns
 from probe.units import MISSING
 
-BUDGET_S = 0.8
+BUDGET_S = 0.4
 """Reading of numbers before the table is drawn; the rest comes while it is looked at."""
 MOST_UNSCROLLED = 14
 TABLE = "runs-table"
