@@ -57,7 +57,7 @@ def show(view: ViewState) -> None:
             st.caption(inert(judgement_sentence(pair)))
     table(runs_block(comparison), key="runs", alt="The runs side by side")
     for line in names_block(comparison).below:
-        st.text(line)
+        st.caption(inert(line))
     _downloads(comparison)
     _all_runs(comparison, view, keys)
     for number, pair in enumerate(comparison.pairs):

@@ -89,7 +89,7 @@ def exposed_and_hidden(comm: Communication) -> Any:
     labels = [_label(item) for item in shown]
     share = comm.exposed_step_share
     figure = new_figure(
-        title="Communication in a step: exposed and hidden",
+        title="Exposed and hidden, in a step",
         alternative=f"{format_duration(comm.exposed_ns)} of {format_duration(comm.busy_ns)} a step "
         f"is exposed ({format_percent(share)} of the step): "
         + ", ".join(
@@ -158,7 +158,7 @@ def traffic_beside_closed_form(lines: Sequence[TrafficBeside]) -> Any:
             name="recorded",
             marker=bar_fill(PLAIN),
             text=[
-                f"{format_bytes(round(size))}{'' if remark in ('', 'none') else f' ({remark})'}"
+                f"{format_bytes(round(size))}{'' if remark in ('', 'none') else f'<br>{remark}'}"
                 for size, remark in zip(recorded, remarks, strict=True)
             ],
             textposition="outside",
