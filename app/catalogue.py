@@ -8,7 +8,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from app.state import ViewState
-from app.views import live, overview, runs
+from app.views import (
+    communication,
+    compare,
+    live,
+    memory,
+    offload,
+    overview,
+    precision,
+    runs,
+    timeline,
+)
 from probe.analyse.findings.finding import View
 from probe.telling.whole_run import WholeRun
 
@@ -46,6 +56,41 @@ PAGES: tuple[Page, ...] = (
         show=overview.show,
         shows=(View.STEPS,),
     ),
+    RunPage(
+        name="precision",
+        title="Precision",
+        icon=":material/exposure:",
+        show=precision.show,
+        shows=(View.PRECISION,),
+    ),
+    RunPage(
+        name="memory",
+        title="Memory",
+        icon=":material/memory:",
+        show=memory.show,
+        shows=(View.MEMORY,),
+    ),
+    RunPage(
+        name="communication",
+        title="Communication",
+        icon=":material/swap_horiz:",
+        show=communication.show,
+        shows=(View.COMMUNICATION,),
+    ),
+    RunPage(
+        name="offload",
+        title="Offload",
+        icon=":material/storage:",
+        show=offload.show,
+        shows=(View.OFFLOAD,),
+    ),
+    RunPage(
+        name="timeline",
+        title="Timeline",
+        icon=":material/view_timeline:",
+        show=timeline.show,
+    ),
+    FreePage(name="compare", title="Compare", icon=":material/compare_arrows:", show=compare.show),
     FreePage(name="live", title="Live", icon=":material/monitor_heart:", show=live.show),
 )
 """In the order of the navigation; the first is where the dashboard opens."""

@@ -95,7 +95,7 @@ def _follower(path: str, inode: int) -> Follower:
 
 @st.cache_resource(max_entries=MOST_RUNS, show_spinner="Reading the profiled window …")
 def _window(path: str, version: str) -> ProfiledWindow:
-    return tell_window(open_readable(Path(path)))
+    return tell_window(open_readable(Path(path)), distilled_only=True)
 
 
 @st.cache_resource(max_entries=MOST_RUNS, show_spinner="Measuring the run …")

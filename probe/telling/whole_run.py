@@ -10,12 +10,13 @@ from probe.analyse.series.run_series import RunSeries, run_series
 from probe.analyse.steps.headline import Headline
 from probe.analyse.trace.activity import find_activity
 from probe.analyse.trace.breakdown import Breakdown, add_up, break_down
+from probe.analyse.trace.kernels import KernelRow, kernel_table
 from probe.analyse.trace.lanes import TraceLanes, trace_lanes
 from probe.analyse.trace.operators import OperatorRow, operator_table
 from probe.analyse.trace.steps import find_steps
 from probe.read.problem import Problem
 from probe.read.run import Run
-from probe.read.run_traces import find_traces, load_trace
+from probe.read.run_traces import TraceFile, find_traces, load_trace
 from probe.schema.tables import Table
 from probe.telling.run import tell
 
@@ -32,6 +33,10 @@ class ProfiledWindow:
     breakdowns: tuple[tuple[str, Breakdown], ...] = ()
     operators: tuple[OperatorRow, ...] = ()
     """Of the lowest rank's window."""
+    kernels: tuple[KernelRow, ...] = ()
+    """The same on its device; none on a CPU."""
+    left_out: tuple[TraceFile, ...] = ()
+    """Windows that were not read, for want of their distilled form."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,16 +71,24 @@ def tell_tables(run: Run, *, on_table: Callable[[Table], None] = lambda table: N
     )
 
 
-def tell_window(run: Run) -> ProfiledWindow:
-    """The first window of each of the lowest ranks that have one."""
+def tell_window(run: Run, *, distilled_only: bool = False) -> ProfiledWindow:
+    """The first window of each of the lowest ranks that have one.
+
+    A trace as the profiler wrote it takes seconds: who cannot wait reads distilled ones only.
+    """
     lanes: list[TraceLanes] = []
     breakdowns: list[tuple[str, Breakdown]] = []
     operators: tuple[OperatorRow, ...] = ()
+    kernels: tuple[KernelRow, ...] = ()
+    left_out: list[TraceFile] = []
     seen: set[int] = set()
     for file in find_traces(run.path):
         if file.rank in seen or len(seen) >= MOST_WINDOWS:
             continue
         seen.add(file.rank)
+        if distilled_only and not file.distilled:
+            left_out.append(file)
+            continue
         trace = load_trace(run.path, file)
         found = trace_lanes(trace, rank=file.rank)
         if found is None:
@@ -84,4 +97,11 @@ def tell_window(run: Run) -> ProfiledWindow:
         total = add_up(break_down(find_activity(trace), find_steps(trace).steps))
         breakdowns.append((f"rank {file.rank}", total))
         operators = operators or operator_table(trace)
-    return ProfiledWindow(lanes=tuple(lanes), breakdowns=tuple(breakdowns), operators=operators)
+        kernels = kernels or kernel_table(trace)
+    return ProfiledWindow(
+        lanes=tuple(lanes),
+        breakdowns=tuple(breakdowns),
+        operators=operators,
+        kernels=kernels,
+        left_out=tuple(left_out),
+    )

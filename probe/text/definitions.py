@@ -39,6 +39,27 @@ DEFINITIONS: Mapping[str, str] = {
     "last step": "The highest step that any rank has ended; what is left is at the usual pace.",
     "last loss": "Mean over the ranks in the last step that states a loss; nan if any rank's was.",
     "loss scale": "The factor on the loss that keeps small fp16 gradients from vanishing.",
+    "overflow": (
+        "A gradient, weight, output or loss that is infinite or no number. The step is skipped on "
+        "every rank; the first offender of a rank is where it began there."
+    ),
+    "ledger": (
+        "Bytes by what they are held for, counted by the engine; allocated and reserved are the "
+        "device allocator's own figures, where there is one."
+    ),
+    "bus bandwidth": (
+        "busbw by nccl-tests: what the slowest link must carry for the operation, so that it can "
+        "be held against the hardware whatever the number of ranks. Payload is what was asked for."
+    ),
+    "waiting": (
+        "Time in a collective until its last rank came is waiting for peers; what is left is the "
+        "transfer. The rank that waits least is the one that the others wait for."
+    ),
+    "breakdown": (
+        "Every moment of the window is computation, exposed communication, exposed copies or idle; "
+        "the parts sum to its wall time. A profiler perturbs what it sees: these steps count in "
+        "no other statistic."
+    ),
     "status": (
         "What became of the run, by its manifest and its ranks' heartbeats: a run that is silent "
         "for longer than three of its steps, and half a minute, is stalled."

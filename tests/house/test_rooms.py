@@ -42,7 +42,13 @@ ROOMS: dict[str, set[str]] = {
         "probe.analyse",
         "probe.telling",
     },
-    "probe.telling": {"probe.schema", "probe.read", "probe.remark", "probe.analyse"},
+    "probe.telling": {
+        "probe.schema",
+        "probe.read",
+        "probe.remark",
+        "probe.analyse",
+        "probe.merge",
+    },
     "probe.report": {
         "probe.schema",
         "probe.read",
