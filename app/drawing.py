@@ -34,6 +34,11 @@ def draw(figure: Any, view: ViewState, *, key: str) -> None:
         config=_CONFIG,
         alt=unescape(alternative_of(figure)),
     )
+    words_and_data(figure, name=name)
+
+
+def words_and_data(figure: Any, *, name: str) -> None:
+    """What stands below a chart: how many points it draws, and on demand its words and data."""
     if caption := caption_of(figure):
         st.caption(inert(unescape(caption)))
     with st.expander(

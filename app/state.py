@@ -101,6 +101,12 @@ def select_runs(keys: Sequence[str]) -> None:
         st.session_state["runs"] = list(keys[1:MOST_COMPARED])
 
 
+def chosen_now() -> tuple[str, ...]:
+    """Keys of the run and of those beside it, as they were chosen last."""
+    run = st.session_state.get("run")
+    return (run or "", *st.session_state.get("runs", ()))
+
+
 def mode() -> Mode:
     """The ground that the browser shows."""
     return Mode.DARK if st.context.theme.type == "dark" else Mode.LIGHT

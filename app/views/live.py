@@ -4,7 +4,7 @@ import time
 
 import streamlit as st
 
-from app.drawing import metrics
+from app.drawing import metrics, words_and_data
 from app.heading import status_line
 from app.live_chart import bring_library, draw_live
 from app.loading import follower, opened
@@ -63,6 +63,7 @@ def _follow(view: ViewState, *, status: RunStatus, paused: bool) -> None:
         ("phases", phases_by_step(followed.steps)),
     ):
         draw_live(figure, name=f"{view.run}-{name}", version=version, mode=view.mode)
+        words_and_data(figure, name=f"live-{view.run}-{name}")
 
 
 def _standing(followed: Followed, run: Run, *, paused: bool) -> str:

@@ -7,7 +7,7 @@ import streamlit as st
 
 from app.loading import ledger, remark_at, samples_folder
 from app.navigation import link
-from app.state import SAMPLES, ViewState, select_runs
+from app.state import SAMPLES, ViewState, chosen_now, select_runs
 from probe.remark import remarks_of, undo_remark, write_remark
 from probe.schema.documents import Remark
 from probe.text.definitions import DEFINITIONS
@@ -56,8 +56,10 @@ def list_runs(view: ViewState) -> None:
         placeholder="name, status, precision, stage3, tag or note",
         icon=":material/search:",
     )
-    unread = bool(st.session_state.get(_UNREAD, True))
-    st.fragment(_table, run_every=1.0 if unread else None)(view, words)
+    if st.session_state.get(_UNREAD, True):
+        st.fragment(_table, run_every=1.0)(view, words)
+    else:
+        _table(view, words)
 
 
 def _table(view: ViewState, words: str) -> None:
@@ -84,9 +86,10 @@ def _table(view: ViewState, words: str) -> None:
         column_config=_columns(),
         alt=f"Table of {len(rows)} runs",
     )
-    was_unread = st.session_state.get(_UNREAD)
+    was_unread = st.session_state.get(_UNREAD, True)
     st.session_state[_UNREAD] = bool(found.unread)
-    if was_unread and not found.unread:
+    # A table that comes again on its own must not keep the page behind what it found or was told.
+    if (was_unread and not found.unread) or chosen_now() != (view.run, *view.runs):
         st.rerun()
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import streamlit as st
-from shown_runs import record_every_kind
+from shown_runs import Kind, record_every_kind
 
 
 @pytest.fixture(autouse=True)
@@ -16,7 +16,15 @@ def _no_memory() -> Iterator[None]:
     yield
 
 
+@pytest.fixture
+def every_kind(recorded_kinds: Path) -> Path:
+    """The same folder, with the live run alive at this moment."""
+    for heartbeat in (recorded_kinds / Kind.LIVE.value).glob("rank_*/heartbeat"):
+        heartbeat.touch()
+    return recorded_kinds
+
+
 @pytest.fixture(scope="session")
-def every_kind(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def recorded_kinds(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a run of every kind; only read."""
     return record_every_kind(tmp_path_factory.mktemp("shown") / "runs")

@@ -31,8 +31,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def address(runs: Path, every_kind: Path) -> Iterator[str]:
-    with served(runs, every_kind) as address:
+def address(runs: Path, recorded_kinds: Path) -> Iterator[str]:
+    with served(runs, recorded_kinds) as address:
         yield address
 
 
@@ -119,9 +119,13 @@ def test_from_the_list_to_a_run_to_the_evidence_to_the_comparison(watched) -> No
     watched.open("runs")
     box = page.get_by_test_id("stDataFrame").first.bounding_box()
     assert box is not None
-    page.mouse.click(box["x"] + 15, box["y"] + 52)  # The box of the first row; rows are a canvas.
+    # The boxes of two rows; rows are a canvas, and whichever is chosen already is left out.
+    before = page.evaluate("location.search")
+    page.mouse.click(box["x"] + 15, box["y"] + 52 + 2 * 33)
+    page.wait_for_function("before => location.search !== before", arg=before)
     watched.settle()
     run = page.evaluate("new URLSearchParams(location.search).get('run')")
+    assert page.get_by_role("combobox", name="Run").input_value() == run
     page.get_by_test_id("stMain").get_by_role("link", name="Overview").click()
     page.get_by_role("heading", name=f"Overview · {run}").wait_for()
     watched.open("overview?run=slow&runs=base")
