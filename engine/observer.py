@@ -6,15 +6,15 @@ a step costs is part of the next step's `other`.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from time import monotonic_ns
 from typing import Protocol
 
+import torch
 from torch.nn import Module
 
 from engine.activations import ActivationWatch
 from engine.blame import bad_weights, overflow_rows
 from engine.collectives import Collectives
+from engine.comm_rows import CommRows
 from engine.facts import (
     CheckpointFacts,
     CollectiveFacts,
@@ -25,44 +25,24 @@ from engine.facts import (
 from engine.intake import Intake
 from engine.kept import KeptActivations
 from engine.memory import Ledger
+from engine.memory_rows import MemoryRows
 from engine.numerics import Numerics
 from engine.recording import Session, Stand
-from engine.resident import resident
 from engine.segments import Segment
-from engine.tracing import PhaseClock, covered_ns
+from engine.tracing import PhaseClock
 from engine.window import Profiler
 from probe.record.rank import RankWriter
 from probe.schema.documents import LastCollective
-from probe.schema.rows import (
-    CommCallRow,
-    CommRow,
-    EventRow,
-    MemoryRow,
-    OffloadRow,
-    StepRow,
-)
-from probe.schema.vocabulary import CollectiveOp, MemoryCategory, Phase
+from probe.schema.rows import EventRow, OffloadRow, StepRow
+from probe.schema.vocabulary import CollectiveOp, Phase
 
 CALLS_EVERY_STEPS = 50
 """Every so many steps each collective gets a row of its own."""
 LEDGER_EVERY_STEPS = 20
 """Model states keep their size after the first steps; walking over them is not for every step."""
 FIRST_STEPS = 3
-RESIDENT_AGE_NS = 100_000_000
-"""Asking the system costs much beside a step of few milliseconds: an answer serves for so long."""
 LONGEST_BLOCK_NAME = 100
 """Characters of it in a heartbeat, which has a fixed length."""
-
-
-@dataclass(kw_only=True)
-class _Sum:
-    """All collectives of one kind in one phase of a step."""
-
-    calls: int = 0
-    logical_bytes: int = 0
-    wire_bytes: int = 0
-    exposed_ns: int = 0
-    intervals: list[tuple[int, int]] = field(default_factory=list)
 
 
 class Recorded(Protocol):
@@ -79,6 +59,10 @@ class Recorded(Protocol):
     @property
     def world_size(self) -> int:
         """How many there are."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where it computes."""
 
     @property
     def clock(self) -> PhaseClock:
@@ -118,8 +102,8 @@ class Recorder:
         self._writer = writer
         self._engine = engine
         self._rank = session.header.rank
-        self._world = engine.world_size
-        self._backend_op = backend_op
+        self._collectives = CommRows(engine.world_size, backend_op)
+        self._memory = MemoryRows(engine.ledger, engine.kept, engine.device)
         self._profiler = profiler
         self._numerics = numerics
         self._micro_batch_samples = micro_batch_samples
@@ -128,9 +112,6 @@ class Recorder:
         self._intake = Intake(engine.module)
         self._outputs = ActivationWatch(engine.module, engine.global_rank)
         self._calls: list[CollectiveFacts] = []
-        self._held: dict[str, int] = {}
-        self._resident = resident()
-        self._resident_asked_ns = monotonic_ns()
         self._step = 0
         self._steps_seen = 0
         """Of this process: a resumed run does not begin with step 0."""
@@ -184,7 +165,7 @@ class Recorder:
         """Take the ledger now that most is held; in most steps it is that of a step before."""
         if self._takes_ledger(self._step):
             self._engine.kept.disarm()
-            self._held = self._ledger()
+            self._memory.take_ledger()
 
     def step_ended(self, facts: StepFacts) -> None:
         """Write the step's rows."""
@@ -195,9 +176,9 @@ class Recorder:
         self._writer.write_tables(
             (
                 (self._step_row(facts),),
-                [self._comm_row(step, *key, total) for key, total in _sums_of(calls).items()],
-                [self._call_row(step, call) for call in calls] if sampled else (),
-                (self._memory_row(step),),
+                self._collectives.sums(step, calls),
+                self._collectives.calls(step, calls) if sampled else (),
+                (self._memory.row(step, grows=self._steps_seen < FIRST_STEPS),),
                 [_offload_row(step, transfers) for transfers in facts.offload],
             )
         )
@@ -273,76 +254,6 @@ class Recorder:
             profiled=self._profiler is not None and self._profiler.disturbs(facts.step),
         )
 
-    def _comm_row(
-        self, step: int, phase: Phase, op: CollectiveOp, dtype: str, total: _Sum
-    ) -> CommRow:
-        return CommRow(
-            step=step,
-            phase=phase,
-            op=op,
-            wire_op=self._backend_op(op),
-            group_size=self._world,
-            dtype=dtype,
-            calls=total.calls,
-            logical_bytes=total.logical_bytes,
-            wire_bytes=total.wire_bytes,
-            busy_ns=covered_ns(total.intervals),
-            exposed_ns=total.exposed_ns,
-        )
-
-    def _call_row(self, step: int, facts: CollectiveFacts) -> CommCallRow:
-        return CommCallRow(
-            step=step,
-            sequence=facts.sequence,
-            phase=facts.phase,
-            op=facts.op,
-            wire_op=self._backend_op(facts.op),
-            group_size=self._world,
-            dtype=facts.dtype,
-            block=facts.block,
-            logical_bytes=facts.logical_bytes,
-            wire_bytes=facts.wire_bytes,
-            enqueue_ns=facts.launched_ns,
-            # Not the launch: what lies between is this rank's own work, and its end is only seen
-            # once it is waited for, so a slow rank would seem to wait for itself.
-            start_ns=facts.wait_began_ns,
-            end_ns=facts.done_ns,
-            exposed_ns=facts.exposed_ns,
-        )
-
-    def _memory_row(self, step: int) -> MemoryRow:
-        if self._steps_seen < FIRST_STEPS:
-            # Optimizer states come into being within the first step, after the gradients.
-            later = self._ledger()
-            self._held = {name: max(self._held.get(name, 0), held) for name, held in later.items()}
-        now_ns = monotonic_ns()
-        if now_ns - self._resident_asked_ns >= RESIDENT_AGE_NS:
-            self._resident_asked_ns = now_ns
-            self._resident = resident()
-        return MemoryRow(
-            step=step,
-            rss_bytes=self._resident.now_bytes,
-            peak_rss_bytes=self._resident.peak_bytes,
-            **self._held,
-        )
-
-    def _ledger(self) -> dict[str, int]:
-        """The ledger as columns of the memory table."""
-        ledger = self._engine.ledger()
-        elsewhere: dict[MemoryCategory, int] = dict.fromkeys(MemoryCategory, 0)
-        columns = {}
-        for (tier, category), size in ledger.away_bytes.items():
-            elsewhere[category] += size
-            columns[f"{tier}_{category}_bytes"] = size
-        return {
-            **{
-                f"device_{category}_bytes": ledger.held_bytes.get(category, 0) - away
-                for category, away in elsewhere.items()
-            },
-            **columns,
-            "host_activations_bytes": self._engine.kept.host_bytes,
-        }
-
 
 def _offload_row(step: int, facts: OffloadFacts) -> OffloadRow:
     return OffloadRow(
@@ -356,21 +267,3 @@ def _offload_row(step: int, facts: OffloadFacts) -> OffloadRow:
         exposed_ns=facts.exposed_ns,
         queue_depth=facts.queue_depth,
     )
-
-
-def _sums_of(
-    calls: Sequence[CollectiveFacts],
-) -> dict[tuple[Phase, CollectiveOp, str], _Sum]:
-    """The collectives of a step by phase, operation and type, in the order of their first."""
-    sums: dict[tuple[Phase, CollectiveOp, str], _Sum] = {}
-    for call in calls:
-        key = call.phase, call.op, call.dtype
-        total = sums.get(key)
-        if total is None:
-            total = sums[key] = _Sum()
-        total.calls += 1
-        total.logical_bytes += call.logical_bytes
-        total.wire_bytes += call.wire_bytes
-        total.exposed_ns += call.done_ns - call.wait_began_ns
-        total.intervals.append((call.launched_ns, call.done_ns))
-    return sums

@@ -77,6 +77,7 @@ class _RecordedLoop(Watch):
         writer: RankWriter,
     ) -> None:
         self.module = model
+        self.device = next((each.device for each in model.parameters()), torch.device("cpu"))
         self.clock = PhaseClock()
         self.kept = KeptActivations(model)
         self.global_rank = session.header.rank

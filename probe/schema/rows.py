@@ -179,8 +179,12 @@ class MemoryRow(Row, frozen=True, kw_only=True):
     reserved_bytes: Annotated[
         Int | None, byte_count("Reserved by the device allocator at the end")
     ] = None
-    peak_allocated_bytes: Annotated[Int | None, byte_count("Most allocated within the step")] = None
-    peak_reserved_bytes: Annotated[Int | None, byte_count("Most reserved within the step")] = None
+    peak_allocated_bytes: Annotated[
+        Int | None, byte_count("Most allocated up to the end of the step, since the start")
+    ] = None
+    peak_reserved_bytes: Annotated[
+        Int | None, byte_count("Most reserved up to the end of the step, since the start")
+    ] = None
     allocator_retries: Annotated[
         Int | None, count("Allocations retried after a cache flush, in all")
     ] = None
