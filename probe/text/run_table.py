@@ -85,5 +85,7 @@ def _milliseconds(row: RunRow) -> float | None:
 
 
 def _peak(row: RunRow) -> int | None:
-    peak = row.headline.peak_device if row.headline else None
+    if row.headline is None:
+        return None
+    peak = row.headline.peak_device or row.headline.peak_ledger
     return peak.peak_bytes if peak else None
