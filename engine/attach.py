@@ -4,6 +4,7 @@ import platform
 from collections.abc import Mapping
 from dataclasses import asdict
 from enum import Enum
+from pathlib import Path
 from time import monotonic_ns
 from typing import Any
 
@@ -21,6 +22,7 @@ from engine.units import plan_units
 from engine.window import Profiler
 from probe import __version__
 from probe.schema.documents import Header, ModelFacts, RunConfig
+from probe.schema.layout import OFFLOAD_DIR
 from probe.schema.rows import EventRow
 from probe.schema.vocabulary import CollectiveOp, EventKind, Tier
 
@@ -126,7 +128,7 @@ def _described(header: Header, engine: Engine, members: list[Member]) -> Header:
             train_batch_samples=config.batch.train,
             micro_batch_samples=config.batch.micro,
             accumulation_steps=config.batch.accumulation_steps,
-            settings=flat_settings(asdict(config)),
+            settings=_told(flat_settings(asdict(config))),
         ),
         model=ModelFacts(
             name=type(module).__name__,
@@ -140,6 +142,15 @@ def _described(header: Header, engine: Engine, members: list[Member]) -> Header:
         seeds={"torch": torch.initial_seed() & (2**63 - 1)},
         parameters=[member.name for member in members],
     )
+
+
+def _told(settings: dict[str, Any]) -> dict[str, Any]:
+    """Without the folder in the run itself, where states rest if nobody names another."""
+    return {
+        name: value
+        for name, value in settings.items()
+        if not (name.endswith(".disk_path") and Path(str(value)).name == OFFLOAD_DIR)
+    }
 
 
 def flat_settings(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

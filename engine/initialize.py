@@ -1,5 +1,6 @@
 """From a model and a configuration to an engine, with DeepSpeed's signature and result."""
 
+import os
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -37,7 +38,7 @@ from engine.tracing import PhaseClock
 from engine.update import Update
 from probe.errors import UsageError
 from probe.schema.handover import Handover
-from probe.schema.layout import CHECKPOINTS_DIR
+from probe.schema.layout import CHECKPOINTS_DIR, OFFLOAD_DIR
 from probe.schema.vocabulary import Tier
 
 Groups = Iterable[Parameter] | Iterable[dict[str, Any]]
@@ -192,6 +193,10 @@ def _choose(
     session = current()
     handover = session.handover if session is not None else Handover()
     given = handover.flags.given()
+    if handover.run_dir is not None and Tier.DISK in given.values():
+        spare = Path(handover.run_dir) / OFFLOAD_DIR
+        spare.mkdir(exist_ok=True)
+        given["spare_folder"] = os.path.relpath(spare)
     if handover.config_path is not None:
         source: Source = handover.config_path
     elif given and all(each is None for each in (config, config_params, args)):

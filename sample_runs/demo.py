@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from probe.commands.choosing import RUNS_DIR_VARIABLE
-from sample_runs.recordings import DEMO, ROOT, newest, ready, start
+from sample_runs.recordings import DEMO, ROOT, newest, start
 
 DASHBOARD = ROOT / "app" / "main.py"
 
@@ -25,7 +25,7 @@ def main() -> int:
     parser.add_argument("script_arguments", nargs="*", metavar="ARGUMENT", help="for train.py")
     arguments = parser.parse_args()
 
-    recordings, began_s, names = ready(DEMO), time.monotonic(), []
+    recordings, began_s, names = DEMO, time.monotonic(), []
     for number, recording in enumerate(recordings, start=1):
         print(f"\n[{number}/{len(recordings)}] {recording.shows}", flush=True)
         print(f"$ {' '.join(recording.command)}", flush=True)

@@ -20,7 +20,7 @@ from probe.read.run import check_run, load_run
 from probe.record.host import HOST_VARIABLE
 from probe.schema.vocabulary import RankState, Severity
 from sample_runs.anonymous import check, clean
-from sample_runs.recordings import ROOT, SAMPLES, Recording, newest, ready, start
+from sample_runs.recordings import ROOT, SAMPLES, Recording, newest, start
 from sample_runs.table import write_table
 
 HOST = "laptop"
@@ -35,7 +35,7 @@ def main() -> None:
     parser.add_argument("--into", type=Path, default=ROOT / "sample_runs")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="leave the others as they are")
     arguments = parser.parse_args()
-    chosen = [each for each in ready(SAMPLES) if not arguments.only or each.name in arguments.only]
+    chosen = [each for each in SAMPLES if not arguments.only or each.name in arguments.only]
 
     arguments.into.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=arguments.into, prefix=".new-") as folder:

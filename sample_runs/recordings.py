@@ -14,6 +14,7 @@ from probe.commands.choosing import RUNS_DIR_VARIABLE
 from probe.read.discovery import RunSummary, find_runs
 
 ROOT = Path(__file__).resolve().parents[1]
+ON_DISK = ("--offload", "optimizer", "--offload-to", "disk")
 HIGH_SCALE = "examples/configs/fp16_high_scale.json"
 
 
@@ -56,10 +57,7 @@ DEMO = (
     ),
     Recording(
         name="bf16-stage3-disk",
-        words=(
-            *("train.py", "--bf16", "--stage", "3"),
-            *("--offload", "optimizer", "--offload-to", "disk"),
-        ),
+        words=("train.py", "--bf16", "--stage", "3", *ON_DISK),
         shows="optimizer states on disk: what they free and what they cost",
     ),
 )
@@ -94,14 +92,6 @@ SAMPLES = (
         for precision in ("fp32", "fp16", "bf16")
     ),
 )
-
-WAITING = ("bf16-stage3-disk",)
-"""Recordings of what the engine cannot do yet; they are left out."""
-
-
-def ready(recordings: tuple[Recording, ...]) -> list[Recording]:
-    """Those that can be recorded today."""
-    return [recording for recording in recordings if recording.name not in WAITING]
 
 
 def start(recording: Recording, runs_dir: Path, **surroundings: str) -> "subprocess.Popen[bytes]":

@@ -37,6 +37,8 @@ class FlagOverrides:
     offload_optimizer: Tier | None = None
     offload_params: Tier | None = None
     disk_path: str | None = None
+    spare_folder: str | None = None
+    """Where a disk asked for on the command line is, if neither flag nor file names a folder."""
     checkpoint_every_block: int | None = None
     checkpoint_dir: str | None = None
     checkpoint_every_steps: int | None = None
@@ -108,6 +110,8 @@ def apply_flags(reading: Reading, flags: FlagOverrides) -> None:
         _overlap_disk(reading)
     if "disk_path" in values:
         _set_disk_path(reading, values["disk_path"])
+    elif "spare_folder" in values:
+        _use_spare_folder(reading, values["spare_folder"])
     for name, (option, path) in PARAMETERS.items():
         if name in values:
             _set_parameter(reading, option, path, values[name])
@@ -140,7 +144,7 @@ def _key(name: str) -> Key:
             members=Precision,
             lands="",
         )
-    if name == "disk_path":
+    if name in ("disk_path", "spare_folder"):
         return Key(path="--offload-path", kind=Kind.TEXT, lands="")
     if name == "learning_rate":
         return Key(path="--lr", kind=Kind.NUMBER, least=0, lands="")
@@ -183,6 +187,13 @@ def _set_disk_path(reading: Reading, folder: str) -> None:
     for block in (OFFLOAD_OPTIMIZER, OFFLOAD_PARAM):
         if reading.values.get(f"{block}.device") is Tier.DISK:
             _set(reading, f"--offload-path {written(folder)}", f"{block}.nvme_path", folder)
+
+
+def _use_spare_folder(reading: Reading, folder: str) -> None:
+    for block in (OFFLOAD_OPTIMIZER, OFFLOAD_PARAM):
+        path = f"{block}.nvme_path"
+        if reading.values.get(f"{block}.device") is Tier.DISK and path not in reading.values:
+            _set(reading, "--offload-to disk", path, folder)
 
 
 def _overlap_disk(reading: Reading) -> None:

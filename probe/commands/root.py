@@ -14,6 +14,7 @@ VERBS = (
     "show",
     "compare",
     "report",
+    "app",
     "estimate",
     "doctor",
     "seal",

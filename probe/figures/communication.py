@@ -133,8 +133,14 @@ def traffic_beside_closed_form(lines: Sequence[TrafficBeside]) -> Any:
         size for line in lines for size in (line.theory_logical_bytes, line.theory_wire_bytes)
     ]
     remarks = [remark for line in lines for remark in (words(line.residual), _replaced(line))]
+    said = [
+        f"{label}: {remark}"
+        for label, remark in zip(labels, remarks, strict=True)
+        if remark not in ("", "none")
+    ]
     figure = new_figure(
         title="Bytes of a step beside the closed form",
+        caption=f"{'; '.join(said)}." if said else "",
         alternative="; ".join(
             f"{label} {format_bytes(round(size))}, expected {format_bytes(round(form))}"
             for label, size, form in zip(labels, recorded, expected, strict=True)
@@ -157,10 +163,7 @@ def traffic_beside_closed_form(lines: Sequence[TrafficBeside]) -> Any:
             orientation="h",
             name="recorded",
             marker=bar_fill(PLAIN),
-            text=[
-                f"{format_bytes(round(size))}{'' if remark in ('', 'none') else f' ({remark})'}"
-                for size, remark in zip(recorded, remarks, strict=True)
-            ],
+            text=[format_bytes(round(size)) for size in recorded],
             textposition="outside",
             textangle=0,
             cliponaxis=False,

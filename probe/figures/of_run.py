@@ -37,14 +37,16 @@ def precision_charts(facts: RunFacts, series: RunSeries) -> Iterator[Chart]:
         yield Chart(figure=numerics.lost_updates_by_parameter(facts.lost_updates))
 
 
-def memory_charts(facts: RunFacts, series: RunSeries) -> Iterator[Chart]:
-    """What memory was held for."""
+def memory_charts(
+    facts: RunFacts, series: RunSeries, *, rank: int | None = None
+) -> Iterator[Chart]:
+    """What memory was held for, over time on one rank: the fullest, unless another is asked for."""
     use = facts.memory
     if use is None:
         return
     if facts.memory_lines:
         yield Chart(figure=memory.memory_at_peak(facts.memory_lines, use.peak))
-    fullest = series.memory[use.peak.rank]
+    fullest = series.memory[use.peak.rank if rank is None else rank]
     if fullest.on(Tier.DEVICE) or fullest.allocated_bytes is not None:
         yield Chart(figure=memory.memory_over_time(fullest))
     for tier in (Tier.HOST, Tier.DISK):

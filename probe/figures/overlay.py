@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import plotly.graph_objects as go
 
+from probe.analyse.series.smoothing import smoothed
 from probe.analyse.series.step_series import StepSeries
 from probe.analyse.series.training_series import TrainingSeries
 from probe.figures.names import plain
@@ -53,8 +54,20 @@ def can_overlay(runs: Sequence[OverlaidRun], quantity: Quantity) -> bool:
     return any(_values(run, quantity)[1].any() for run in runs)
 
 
-def overlay(runs: Sequence[OverlaidRun], quantity: Quantity, *, along: Along = Along.STEP) -> Any:
-    """One line a run; runs that do not tell are named in the caption."""
+def overlay(
+    runs: Sequence[OverlaidRun],
+    quantity: Quantity,
+    *,
+    along: Along = Along.STEP,
+    smoothing: float = 0.0,
+) -> Any:
+    """One line a run; runs that do not tell are named in the caption.
+
+    Smoothed before it is thinned; the line itself stays, faint. A loss scale is a step function and
+    never smoothed.
+    """
+    if quantity is Quantity.LOSS_SCALE:
+        smoothing = 0.0
     told = [(place, run) for place, run in enumerate(runs) if _values(run, quantity)[1].any()]
     if along is Along.TOKENS:
         told = [(place, run) for place, run in told if run.steps.tokens is not None]
@@ -87,10 +100,25 @@ def overlay(runs: Sequence[OverlaidRun], quantity: Quantity, *, along: Along = A
         kept = thin(y, keep=run.training.overflowed[stated])
         least = min(least, (len(kept), len(y)), key=lambda pair: pair[0] / max(1, pair[1]))
         finite = np.isfinite(y)
+        line = np.where(finite, y, np.nan)
+        if smoothing:
+            figure.add_trace(
+                go.Scatter(
+                    x=x[kept],
+                    y=unit.of(line[kept]),
+                    name=f"{label}, as recorded",
+                    mode="lines",
+                    line=line_of(look, 1.0),
+                    opacity=0.25,
+                    showlegend=False,
+                    hoverinfo="skip",
+                )
+            )
+            line = smoothed(line, smoothing)
         figure.add_trace(
             go.Scatter(
                 x=x[kept],
-                y=unit.of(np.where(finite, y, np.nan)[kept]),
+                y=unit.of(line[kept]),
                 name=label,
                 mode="lines+markers" if len(kept) <= 30 else "lines",
                 marker={"symbol": look.symbol, "size": 6},
@@ -101,6 +129,7 @@ def overlay(runs: Sequence[OverlaidRun], quantity: Quantity, *, along: Along = A
         if not finite.all():
             _add_rim(figure, x, finite, look, label)
     remarks = [points_caption(*least)]
+    remarks += [f"Smoothed: the past weighs {smoothing:g}."] if smoothing else []
     remarks += [f"Not told by {', '.join(silent)}."] if silent else []
     figure.layout.meta["caption"] = " ".join(filter(None, remarks))
     return figure

@@ -162,7 +162,7 @@ def phase_shares(phases: Sequence[PhaseTime]) -> Any:
         + ", ".join(f"{words(item.phase)} {format_percent(item.share)}" for item in shown)
         + ".",
         caption=f"Parts sum to {format_percent(total)}, other {format_percent(other)}.",
-        height=190,
+        height=230,
         barmode="stack",
         hovermode="closest",
         xaxis={

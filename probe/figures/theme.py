@@ -76,14 +76,14 @@ def new_figure(
             "title": {
                 "text": title,
                 "x": 0,
-                "xref": "paper",
+                "xref": "container",  # From the very left: a narrow chart has no room to give away.
                 "xanchor": "left",
                 "font": {"size": 15},
                 "automargin": True,
                 "yref": "container",
                 "y": 1,
                 "yanchor": "top",
-                "pad": {"t": 8, "b": 8},
+                "pad": {"t": 8, "b": 8, "l": 8},
             },
             "meta": {"title": title, "alternative": alternative, "caption": caption},
             "height": height,

@@ -5,6 +5,7 @@ to the disk, the ranks go on.
 """
 
 import logging
+import shutil
 import time
 from collections.abc import Callable
 
@@ -26,7 +27,7 @@ from probe.launch.surroundings import (
 from probe.read.documents import read_header
 from probe.record.run import RunWriter
 from probe.schema.documents import Manifest, RunConfig
-from probe.schema.layout import OUTPUT
+from probe.schema.layout import OFFLOAD_DIR, OUTPUT
 from probe.schema.vocabulary import Tier
 from probe.seal import seal_run
 
@@ -150,6 +151,8 @@ def _close(writer: RunWriter, request: RunRequest, outcome: Outcome) -> None:
     if not writer.path.is_dir():
         return  # Somebody removed it; the ranks have said so.
     _copy_engine_facts(writer)
+    # A rank that was killed leaves what it kept there, which may be large and is of no use.
+    shutil.rmtree(writer.path / OFFLOAD_DIR, ignore_errors=True)
     ended_well = outcome.code == 0
     codes = dict.fromkeys(range(request.processes), 0) if ended_well else outcome.exit_codes
     writer.finish(outcome.status, codes)

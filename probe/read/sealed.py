@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from probe.read.arrow_file import arrow_file
 from probe.read.columns import RANK, arrow_schema, default_of
 from probe.read.footer import RowGroup, read_footer
 from probe.read.inside import open_inside
@@ -68,7 +69,7 @@ def read_sealed(
         groups = [n for n, group in enumerate(footer) if ranks is None or _may_hold(group, ranks)]
         _hold_to(limit_bytes, sum(_needed_bytes(footer[group], columns) for group in groups))
         file = pq.ParquetFile(
-            pa.PythonFile(opened, mode="r"),
+            arrow_file(opened),
             page_checksum_verification=True,
             read_dictionary=[name for name in columns if _holds_words(table, name)],
         )

@@ -1,14 +1,17 @@
 """Runs side by side in a report: verdicts first, then figures and the tables of `probe compare`."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from itertools import chain
 
 from probe.analyse.compare.comparison import Comparison, Pair
 from probe.analyse.compare.next_looks import next_looks
-from probe.figures import comparison as drawn
-from probe.figures.chart import Chart
-from probe.figures.matrix import CellValue, setup_matrix, spans_a_matrix
-from probe.figures.overlay import OverlaidRun, Quantity, can_overlay, overlay
-from probe.figures.side_by_side import memory_side_by_side, traffic_side_by_side
+from probe.figures.of_comparison import (
+    held_and_sent_charts,
+    matrix_charts,
+    overlay_charts,
+    time_charts,
+)
+from probe.figures.overlay import OverlaidRun
 from probe.report.chart import ChartPaper
 from probe.report.markup import Html, element, joined, table_of
 from probe.text.comparison_blocks import (
@@ -38,7 +41,7 @@ def comparison_section(
             *(_verdict(comparison, pair) for pair in comparison.pairs),
             table_of(runs_block(comparison)),
             _lines(names_block(comparison).below),
-            paper.draw_all(_charts_of_all(comparison, runs)),
+            paper.draw_all(chain(matrix_charts(comparison, runs), overlay_charts(runs))),
             *(_pair(comparison, pair, paper) for pair in comparison.pairs),
         )
     )
@@ -58,18 +61,6 @@ def _verdict(comparison: Comparison, pair: Pair) -> Html:
     )
 
 
-def _charts_of_all(comparison: Comparison, runs: Sequence[OverlaidRun]) -> Iterator[Chart]:
-    if spans_a_matrix(comparison.runs):
-        yield Chart(figure=setup_matrix(comparison.runs))
-        if any(run.peak_memory_bytes for run in comparison.runs):
-            yield Chart(figure=setup_matrix(comparison.runs, CellValue.PEAK_MEMORY))
-    for quantity in Quantity:
-        if can_overlay(runs, quantity):
-            yield Chart(figure=overlay(runs, quantity))
-    if any(run.step_time_ns and run.peak_memory_bytes for run in comparison.runs):
-        yield Chart(figure=drawn.runs_at_a_glance(comparison, [run.label for run in runs]))
-
-
 def _pair(comparison: Comparison, pair: Pair, paper: ChartPaper) -> Html:
     heading = element("h3", f"{pair.second} against {pair.first}")
     blocks = [
@@ -84,19 +75,5 @@ def _pair(comparison: Comparison, pair: Pair, paper: ChartPaper) -> Html:
         sentences_block("Keep in mind", pair.caveats),
         sentences_block("Look next", next_looks(pair)),
     ]
-    charts = paper.draw_all(_charts_of_pair(comparison, pair))
+    charts = paper.draw_all(chain(time_charts(comparison, pair), held_and_sent_charts(pair)))
     return element("section", heading, charts, *map(table_of, blocks))
-
-
-def _charts_of_pair(comparison: Comparison, pair: Pair) -> Iterator[Chart]:
-    if pair.waterfall is not None:
-        yield Chart(
-            figure=drawn.waterfall_of_phases(pair.waterfall, first=pair.first, second=pair.second),
-            wide=True,
-        )
-    if any(item.change for item in pair.measures):
-        yield Chart(figure=drawn.ratio_intervals(pair, material=comparison.material))
-    if any(item.first_bytes or item.second_bytes for item in pair.memory):
-        yield Chart(figure=memory_side_by_side(pair))
-    if pair.traffic:
-        yield Chart(figure=traffic_side_by_side(pair))

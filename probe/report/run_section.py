@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 
 from probe.analyse.findings.finding import Finding, View
-from probe.analyse.trace.operators import OperatorRow
 from probe.figures.of_run import (
     communication_charts,
     memory_charts,
@@ -16,17 +15,14 @@ from probe.report.chart import ChartPaper
 from probe.report.markup import Html, element, facts_list, joined, table_of
 from probe.telling.whole_run import WholeRun
 from probe.text.communication_table import communication_block
-from probe.text.comparison_blocks import Block
-from probe.text.finding_list import finding_facts
+from probe.text.finding_list import finding_facts, quiet_sentence
 from probe.text.memory_table import memory_block
+from probe.text.operators_block import operators_block
 from probe.text.precision_table import precision_facts
-from probe.text.printable import shortened
 from probe.text.problem_list import describe_problems
 from probe.text.run_detail import figures, identity
 from probe.text.time_table import time_block
-from probe.units import format_count, format_duration, format_exact
 
-MOST_OPERATORS = 12
 LOOK = "look"
 """The fact of a finding that becomes a link."""
 
@@ -54,11 +50,7 @@ def run_section(told: WholeRun, *, anchor: str, now_ns: int, paper: ChartPaper) 
 
 def _findings(found: Sequence[Finding], *, counted: int, anchor: str) -> Html:
     if not found:
-        steps = f"{format_exact(counted)} step{'s' if counted != 1 else ''}"
-        quiet = (
-            f"Nothing stands out in {steps}." if counted else "No step counts: nothing to judge."
-        )
-        return element("p", quiet, class_="quiet")
+        return element("p", quiet_sentence(counted), class_="quiet")
     return joined(
         element(
             "article",
@@ -100,35 +92,11 @@ def _views(told: WholeRun, anchor: str, paper: ChartPaper) -> Iterator[Html]:
         (
             "window",
             "Profiled window",
-            table_of(_operators_block(told.operators)),
-            window_charts(told.windows, told.breakdowns),
+            table_of(operators_block(told.window.operators)),
+            window_charts(told.window.lanes, told.window.breakdowns),
         ),
     ):
         drawn = paper.draw_all(charts)
         if table or drawn:
             heading = element("h3", name)
             yield element("section", heading, drawn, table, id=f"{anchor}-{view}")
-
-
-def _operators_block(operators: Sequence[OperatorRow]) -> Block:
-    if not operators:
-        return Block()
-    on_device = any(item.device_ns for item in operators)
-    rows = tuple(
-        (
-            shortened(item.name, longest=60),
-            format_count(item.calls),
-            format_duration(item.own_ns),
-            format_duration(item.total_ns),
-            *((format_duration(item.device_ns),) if on_device else ()),
-        )
-        for item in operators[:MOST_OPERATORS]
-    )
-    more = len(operators) - len(rows)
-    return Block(
-        title="Operators by own time, lowest rank",
-        headings=("operator", "calls", "own", "total", *(("device",) if on_device else ())),
-        rows=rows,
-        right=frozenset({1, 2, 3, 4}),
-        below=(f"… and {more:,} more.",) if more > 0 else (),
-    )

@@ -139,6 +139,24 @@ class Manifest(Document, frozen=True, kw_only=True):
     """What could not be recorded, in sentences."""
 
 
+class Remark(Document, frozen=True, kw_only=True):
+    """What people wrote about a run at one time."""
+
+    tags: list[str] = []
+    notes: str = ""
+
+
+class Remarks(Document, frozen=True, kw_only=True):
+    """Tags and notes that were changed after the run was started, beside those of its manifest.
+
+    Written by whoever reads the run, never by launcher or ranks: every file has one writer."""
+
+    now: Remark | None = None
+    """None where the manifest's hold."""
+    before: list[Remark | None] = []
+    """What undoing comes back to, the last change last."""
+
+
 class Clock(Document, frozen=True, kw_only=True):
     """One moment on both clocks of a rank: the bridge from its monotonic times to dates."""
 

@@ -2,6 +2,7 @@
 
 runs/<id>/
   manifest.json
+  remarks.json
   output.log
   rank_00000/ header.json heartbeat steps.jsonl comm.jsonl … trace_<step>.json.gz
   tables/     steps.parquet comm.parquet …
@@ -15,11 +16,14 @@ FORMAT_MINOR = 0
 FORMAT_VERSION = f"{FORMAT_MAJOR}.{FORMAT_MINOR}"
 
 MANIFEST = "manifest.json"
+REMARKS = "remarks.json"
 OUTPUT = "output.log"
 HEADER = "header.json"
 HEARTBEAT = "heartbeat"
 TABLES_DIR = "tables"
 CHECKPOINTS_DIR = "checkpoints"
+OFFLOAD_DIR = "offload"
+"""What rests on disk while a run trains, if no other folder was named; gone when it ends."""
 CHECKPOINT_DOCUMENT = "checkpoint.json"
 """What makes a folder a checkpoint; written last, so it is there only in a whole one."""
 LATEST_CHECKPOINT = "latest"

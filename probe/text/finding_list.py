@@ -17,8 +17,7 @@ LEAST_GAIN = 0.0005
 def finding_list(findings: Sequence[Finding], *, counted: int) -> list[RenderableType]:
     """All findings in their order, an empty line behind each; nothing is said of no steps."""
     if not findings:
-        quiet = f"Nothing stands out in {format_exact(counted)} step{'s' if counted > 1 else ''}."
-        return [Text(quiet, style="green"), Text()] if counted else []
+        return [Text(quiet_sentence(counted), style="green"), Text()] if counted else []
     count = len(findings)
     order = ", the largest expected gain first" if count > 1 else ""
     heading = Text(f"{count} finding{'s' if count > 1 else ''}{order}", style="bold")
@@ -26,6 +25,13 @@ def finding_list(findings: Sequence[Finding], *, counted: int) -> list[Renderabl
     for finding in findings:
         parts += [_title(finding), facts_grid(finding_facts(finding)), Text()]
     return parts
+
+
+def quiet_sentence(counted: int) -> str:
+    """What is said where no rule found anything in so many steps."""
+    if not counted:
+        return "No step counts: nothing to judge."
+    return f"Nothing stands out in {format_exact(counted)} step{'s' if counted > 1 else ''}."
 
 
 def finding_lines(findings: Sequence[Finding]) -> list[Text]:
@@ -41,10 +47,15 @@ def finding_facts(finding: Finding) -> list[tuple[str, str]]:
     """Its numbers, what to try, what that should bring and where to look."""
     facts = [("found", "; ".join(f"{item.name} {item.value}" for item in finding.evidence))]
     facts += [("try", f"{change.setting} – {change.why}") for change in finding.changes]
-    return [*facts, ("gain", _gain(finding)), ("look", f"{_link(finding.link)} ({finding.id})")]
+    return [
+        *facts,
+        ("gain", gain_words(finding)),
+        ("look", f"{link_words(finding.link)} ({finding.id})"),
+    ]
 
 
-def _gain(finding: Finding) -> str:
+def gain_words(finding: Finding) -> str:
+    """What the change should bring, and how that was worked out."""
     gain = finding.gain
     if gain.kind is GainKind.TRUST:
         return gain.how
@@ -53,7 +64,8 @@ def _gain(finding: Finding) -> str:
     return f"up to {format_percent(gain.share)} of the {gain.kind}: {gain.how}"
 
 
-def _link(link: Link) -> str:
+def link_words(link: Link) -> str:
+    """The view and the steps that a finding points to."""
     if link.first_step is None or link.last_step is None:
         return link.view
     if link.first_step == link.last_step:

@@ -5,6 +5,7 @@ from rich.text import Text
 from probe.analyse.offload import OffloadTraffic, Route
 from probe.analyse.run_facts import RunFacts
 from probe.text.aligned import align, with_heading
+from probe.text.comparison_blocks import Block
 from probe.units import format_bytes, format_duration, format_percent
 
 _HEADINGS = ("offload", "tier", "direction", "a step", "rate", "busy", "exposed", "depth")
@@ -12,12 +13,24 @@ _HEADINGS = ("offload", "tier", "direction", "a step", "rate", "busy", "exposed"
 
 def offload_table(facts: RunFacts) -> list[Text]:
     """Most exposed first; where host and device are one memory, that is said instead of a rate."""
+    block = offload_block(facts)
+    if not block.rows:
+        return []
+    lines = with_heading(align([block.headings, *block.rows], right=tuple(block.right)), "dim")
+    return [*lines, *(Text(remark, style="dim") for remark in block.below)]
+
+
+def offload_block(facts: RunFacts) -> Block:
+    """The same as plain texts, for whoever draws tables otherwise."""
     traffic = facts.offload
     if traffic is None:
-        return []
-    rows = [_row(route) for route in traffic.routes]
-    lines = with_heading(align([_HEADINGS, *rows], right=(3, 4, 5, 6, 7)), "dim")
-    return [*lines, Text(_remark(traffic), style="dim")]
+        return Block()
+    return Block(
+        headings=_HEADINGS,
+        rows=tuple(_row(route) for route in traffic.routes),
+        right=frozenset({3, 4, 5, 6, 7}),
+        below=(_remark(traffic),),
+    )
 
 
 def _row(route: Route) -> tuple[str, ...]:

@@ -67,6 +67,7 @@ def test_an_empty_run_tells_nothing_and_raises_nothing() -> None:
         last_loss_step=None,
         loss_scale=None,
         peak_device=None,
+        peak_ledger=None,
         peak_rss=None,
         wire_bytes=None,
     )
@@ -168,3 +169,14 @@ def test_a_step_that_a_rank_did_not_reach_is_recorded_and_not_timed() -> None:
     rank = [step(0, 10), step(1, 10), step(2, 10)]
     crashed = headline(steps=[rank, rank[:2]])
     assert (crashed.recorded_steps, crashed.timed_steps) == (3, 2)
+
+
+def test_without_an_allocator_the_ledger_tells_the_peak() -> None:
+    rows = [
+        [MemoryRow(step=0, device_params_bytes=5, device_grads_bytes=2)],
+        [MemoryRow(step=0, device_params_bytes=5, device_grads_bytes=4), MemoryRow(step=1)],
+    ]
+    found = headline(memory=rows)
+    assert found.peak_device is None
+    assert found.peak_ledger is not None
+    assert (found.peak_ledger.rank, found.peak_ledger.peak_bytes) == (1, 9)

@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from engine.config.policies import OffloadPolicy
+from probe.schema.vocabulary import Tier
 from tests.checkpoint.trained import begin, train_to, weights
 from tests.engine.team import Team
 
@@ -19,14 +21,16 @@ def uninterrupted(setting: dict[str, Any]) -> Any:
     return rest, weights(trainer), trainer.skipped_steps, trainer.lr_scheduler.state_dict()
 
 
-def interrupted(setting: dict[str, Any], folder: str, asynchronous: bool) -> Any:
+def interrupted(
+    setting: dict[str, Any], folder: str, asynchronous: bool, then: dict[str, Any] | None = None
+) -> Any:
     trainer, loader = begin(**setting)
     train_to(trainer, loader, STOP)
     trainer.save_checkpoint(folder, client_state={"at": STOP}, asynchronous=asynchronous)
     # What happens after the save is not in it.
     train_to(trainer, loader, STOP + 2)
     trainer.close()
-    trainer, loader = begin(**{**setting, "seed": 5})
+    trainer, loader = begin(**{**(then or setting), "seed": 5})
     path, client_state = trainer.load_checkpoint(folder)
     assert path == f"{folder}/global_step{STOP}" and client_state == {"at": STOP}
     assert trainer.global_steps == STOP
@@ -57,5 +61,27 @@ def test_on_other_numbers_of_ranks_and_from_slices(
     through = teams[world].run(uninterrupted, setting=setting)
     resumed = teams[world].run(
         interrupted, setting=setting, folder=str(tmp_path), asynchronous=False
+    )
+    assert resumed == through
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [("disk", "disk"), ("disk", "device"), ("device", "disk")]
+)
+def test_states_that_rest_elsewhere(
+    teams: dict[int, Team], tmp_path: Path, before: str, after: str
+) -> None:
+    def resting(tier: str, name: str) -> dict[str, Any]:
+        (tmp_path / name).mkdir()
+        policy = OffloadPolicy(tier=Tier(tier), disk_path=str(tmp_path / name))
+        return {"stage": 3, "precision": "bf16", "offload_optimizer": policy}
+
+    through = teams[2].run(uninterrupted, setting=resting(after, "through"))
+    resumed = teams[2].run(
+        interrupted,
+        setting=resting(before, "before"),
+        folder=str(tmp_path),
+        asynchronous=True,
+        then=resting(after, "after"),
     )
     assert resumed == through

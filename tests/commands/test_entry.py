@@ -114,7 +114,7 @@ def test_every_verb_and_every_option_is_explained(verb: str) -> None:
             assert parameter.make_metavar(click.Context(command)).strip("[]") in out
 
 
-@pytest.mark.parametrize("verb", sorted({*VERBS} - {"run", "sweep", "import", "compare"}))
+@pytest.mark.parametrize("verb", sorted({*VERBS} - {"run", "sweep", "import", "compare", "app"}))
 def test_the_example_of_a_verb_that_reads_is_a_call_that_works(
     probe, make_run: MakeRun, verb: str
 ) -> None:

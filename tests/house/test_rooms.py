@@ -31,6 +31,7 @@ ROOMS: dict[str, set[str]] = {
     "probe.merge": {"probe.schema", "probe.read", "probe.analyse"},
     "probe.analyse": {"probe.schema", "probe.read"},
     "probe.figures": {"probe.schema", "probe.analyse"},
+    "probe.remark": {"probe.schema", "probe.read", "probe.record"},
     "probe.text": {
         "probe.schema",
         "probe.read",
@@ -39,8 +40,15 @@ ROOMS: dict[str, set[str]] = {
         "probe.adopt",
         "probe.merge",
         "probe.analyse",
+        "probe.telling",
     },
-    "probe.telling": {"probe.schema", "probe.read", "probe.analyse"},
+    "probe.telling": {
+        "probe.schema",
+        "probe.read",
+        "probe.remark",
+        "probe.analyse",
+        "probe.merge",
+    },
     "probe.report": {
         "probe.schema",
         "probe.read",
@@ -57,6 +65,7 @@ ROOMS: dict[str, set[str]] = {
     "app": {
         "probe.schema",
         "probe.read",
+        "probe.remark",
         "probe.analyse",
         "probe.telling",
         "probe.figures",
@@ -76,6 +85,7 @@ HEAVY: dict[str, set[str]] = {
         "probe.read",
         "probe.export",
         "probe.merge",
+        "probe.remark",
         "probe.telling",
         "probe.commands",
         "engine",

@@ -15,7 +15,7 @@ from probe.read.run import load_run
 from probe.record.host import HOST_VARIABLE
 from probe.schema.vocabulary import RunStatus
 from sample_runs.anonymous import check, clean
-from sample_runs.recordings import DEMO, ROOT, SAMPLES, WAITING
+from sample_runs.recordings import DEMO, ROOT, SAMPLES
 
 DEADLINE_S = 300
 TINY = ["--steps", "30", "--width", "16", "--layers", "1", "--length", "16", "--batch", "2"]
@@ -32,10 +32,9 @@ def call(module: str, *words: str | Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_names_are_unique_and_what_waits_is_known() -> None:
+def test_names_are_unique() -> None:
     names = [sample.name for sample in SAMPLES]
     assert len(set(names)) == len(names)
-    assert set(WAITING) <= set(names)
 
 
 @pytest.mark.slow
@@ -44,7 +43,7 @@ def test_the_demo_records_and_compares(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     done = call("sample_runs.demo", "--runs-dir", runs, "--", *TINY)
     assert done.returncode == 0, done.stderr
-    names = [recording.name for recording in DEMO if recording.name not in WAITING]
+    names = [recording.name for recording in DEMO]
     recorded = {run.manifest.name: run for run in find_runs(runs)}
     assert set(recorded) == set(names)
     assert "$ probe compare" in done.stdout

@@ -177,6 +177,7 @@ HEADLINE = Headline(
     last_loss_step=1_199,
     loss_scale=65536.0,
     peak_device=Peak(rank=2, peak_bytes=14_000_000_000),
+    peak_ledger=None,
     peak_rss=Peak(rank=0, peak_bytes=1_200_000_000),
     wire_bytes=280_000_000.0,
 )
@@ -191,6 +192,7 @@ NOTHING = Headline(
     last_loss_step=None,
     loss_scale=None,
     peak_device=None,
+    peak_ledger=None,
     peak_rss=None,
     wire_bytes=None,
 )

@@ -22,6 +22,11 @@ from probe.analyse.series.offload_series import (
     OffloadSeries,
     offload_series,
 )
+from probe.analyse.series.overflow_events import (
+    OVERFLOW_EVENT_COLUMNS,
+    OverflowEvents,
+    overflow_events,
+)
 from probe.analyse.series.rank_waits import RANK_WAITS_COLUMNS, RankWaits, rank_waits
 from probe.analyse.series.step_series import STEP_SERIES_COLUMNS, StepSeries, step_series
 from probe.analyse.series.training_series import (
@@ -30,7 +35,7 @@ from probe.analyse.series.training_series import (
     training_series,
 )
 from probe.analyse.steps.steps import CountedSteps
-from probe.schema.tables import MEMORY, NUMERICS, OFFLOAD, STEPS, Table
+from probe.schema.tables import MEMORY, NUMERICS, OFFLOAD, OVERFLOW, STEPS, Table
 
 COLUMNS: Mapping[Table, tuple[str, ...]] = {
     STEPS: tuple(
@@ -38,6 +43,7 @@ COLUMNS: Mapping[Table, tuple[str, ...]] = {
     ),
     MEMORY: MEMORY_SERIES_COLUMNS,
     NUMERICS: EXPONENT_COLUMNS,
+    OVERFLOW: OVERFLOW_EVENT_COLUMNS,
     OFFLOAD: OFFLOAD_SERIES_COLUMNS,
 }
 """The tables and columns that `run_series` reads."""
@@ -55,6 +61,7 @@ class RunSeries:
     offload: OffloadSeries | None
     exponents: tuple[ExponentHistogram, ...]
     underflow: UnderflowByParameter | None
+    overflows: OverflowEvents
 
 
 def run_series(tables: Mapping[Table, pa.Table], counted: CountedSteps) -> RunSeries:
@@ -68,4 +75,5 @@ def run_series(tables: Mapping[Table, pa.Table], counted: CountedSteps) -> RunSe
         offload=offload_series(tables[OFFLOAD]),
         exponents=exponent_histograms(tables[NUMERICS]),
         underflow=underflow_by_parameter(tables[NUMERICS]),
+        overflows=overflow_events(tables[OVERFLOW]),
     )

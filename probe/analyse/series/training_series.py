@@ -82,11 +82,10 @@ def _over_ranks(
     values = column.to_numpy()[stated].astype(np.float64, copy=False)
     place = at[stated]
     count = np.bincount(place, minlength=steps)
-    if largest:
-        result = np.full(steps, -np.inf)
-        with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore"):
+        if largest:
+            result = np.full(steps, -np.inf)
             np.maximum.at(result, place, values)  # nan wins, as it should
-    else:
-        with np.errstate(invalid="ignore"):
+        else:
             result = np.bincount(place, weights=values, minlength=steps) / np.maximum(1, count)
     return np.where(count > 0, result, np.nan), count > 0

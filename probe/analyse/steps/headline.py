@@ -6,17 +6,19 @@ that count, as everywhere (see `steps`).
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from probe.analyse.steps.steps import COUNTING_COLUMNS, Integers, counted_steps, last_attempts
-from probe.schema.vocabulary import EventKind
+from probe.schema.vocabulary import EventKind, MemoryCategory
 
 STEP_COLUMNS = (*COUNTING_COLUMNS, "loss", "loss_scale_next")
 """Columns of the steps table that a headline is made of."""
-MEMORY_COLUMNS = ("rank", "peak_allocated_bytes", "peak_rss_bytes")
+_LEDGER = tuple(f"device_{category}_bytes" for category in MemoryCategory)
+MEMORY_COLUMNS = ("rank", "peak_allocated_bytes", "peak_rss_bytes", *_LEDGER)
 """Columns of the memory table that it is made of."""
 EVENT_COLUMNS = ("rank", "kind", "size_bytes")
 """Columns of the events table that it is made of."""
@@ -54,6 +56,8 @@ class Headline:
     """The scale after the last step that states one, hence the scale now."""
     peak_device: Peak | None
     """Most that the device allocator held within a step."""
+    peak_ledger: Peak | None
+    """Largest sum of the device ledger: what is known where no allocator tells."""
     peak_rss: Peak | None
     """Largest resident memory of a process."""
     wire_bytes: float | None
@@ -87,6 +91,7 @@ def summarise_run(
         last_loss_step=last_loss_step,
         loss_scale=_last_mean(rows, "loss_scale_next")[1],
         peak_device=_peak(memory, "peak_allocated_bytes"),
+        peak_ledger=_peak_of_ledger(memory),
         peak_rss=_peak(memory, "peak_rss_bytes") or _peak_at_end(events),
         wire_bytes=_wire_bytes(comm, counted.step),
     )
@@ -107,6 +112,14 @@ def _peak(memory: pa.Table, column: str) -> Peak | None:
         return None
     ranks = memory.filter(pc.equal(memory[column], largest))["rank"]
     return Peak(rank=pc.min(ranks).as_py(), peak_bytes=largest)
+
+
+def _peak_of_ledger(memory: pa.Table) -> Peak | None:
+    total: Any = pa.array(np.zeros(memory.num_rows, np.int64))
+    for column in _LEDGER:
+        total = pc.add(total, pc.fill_null(memory[column], 0))
+    peak = _peak(pa.table({"rank": memory["rank"], "total": total}), "total")
+    return peak if peak is not None and peak.peak_bytes else None
 
 
 def _peak_at_end(events: pa.Table | None) -> Peak | None:

@@ -1,0 +1,1 @@
+"""The dashboard: pages that show what `probe` concluded. Nothing is computed here."""

@@ -1,0 +1,127 @@
+"""Charts, tables and numbers on a page: each with its words, its data and its definition."""
+
+from collections.abc import Iterable, Sequence
+from html import unescape
+from typing import Any
+
+import streamlit as st
+
+from app.state import ViewState
+from probe.figures.chart import Chart
+from probe.figures.figure_table import figure_csv
+from probe.figures.theme import alternative_of, caption_of, in_mode, title_of
+from probe.text.comparison_blocks import Block
+from probe.text.definitions import DEFINITIONS
+from probe.text.inert import inert
+from probe.text.overview_cards import Card
+
+CARD_PIXELS = 240
+"""Four of them fill a page beside its sidebar, one a telephone."""
+_CONFIG = {
+    "displaylogo": False,
+    "modeBarButtonsToRemove": ["select2d", "lasso2d", "autoScale2d"],
+    "toImageButtonOptions": {"scale": 2},
+}
+
+
+def draw(figure: Any, view: ViewState, *, key: str) -> None:
+    """A figure, what it says in words, how many points it draws, and its data."""
+    name = f"{view.page}-{view.run}-{key}"
+    st.plotly_chart(
+        in_mode(figure, view.mode),
+        theme=None,
+        key=name,
+        config=_CONFIG,
+        alt=unescape(alternative_of(figure)),
+    )
+    words_and_data(figure, name=name)
+
+
+def words_and_data(figure: Any, *, name: str) -> None:
+    """What stands below a chart: how many points it draws, and on demand its words and data."""
+    if caption := caption_of(figure):
+        st.caption(inert(unescape(caption)))
+    with st.expander(
+        "Data and words", key=f"{name}-data", type="compact", on_change="rerun"
+    ) as data:
+        if data.open:
+            st.text(unescape(alternative_of(figure)))
+            st.download_button(
+                "Download as CSV",
+                figure_csv(figure),
+                file_name=f"{unescape(title_of(figure)).replace(' ', '_').lower()}.csv",
+                mime="text/csv",
+                key=f"{name}-csv",
+                on_click="ignore",
+            )
+
+
+def draw_all(charts: Iterable[Chart], view: ViewState, *, key: str) -> int:
+    """Charts in their order, narrow ones side by side where there is room; how many there are."""
+    count = 0
+    columns: Sequence[Any] = ()
+    for count, chart in enumerate(charts, start=1):
+        if chart.wide:
+            columns = ()
+            draw(chart.figure, view, key=f"{key}-{count}")
+            continue
+        if not columns:
+            columns = list(st.columns(2, gap="large"))
+        place, *columns = columns
+        with place:
+            draw(chart.figure, view, key=f"{key}-{count}")
+    return count
+
+
+def table(block: Block, *, key: str, alt: str = "") -> None:
+    """A block as a table that can be sorted, searched and taken away as CSV."""
+    if block.title:
+        st.markdown(f"**{inert(block.title)}**")
+    if block.rows:
+        headings = [heading or " " * (place + 1) for place, heading in enumerate(block.headings)]
+        columns = dict(zip(headings, zip(*block.rows, strict=True), strict=True))
+        st.dataframe(
+            columns,
+            hide_index=True,
+            lazy=False,
+            key=key,
+            alt=alt or block.title or key,
+            column_config={
+                name: st.column_config.TextColumn(
+                    name, alignment="right" if place in block.right else "left"
+                )
+                for place, name in enumerate(headings)
+            },
+        )
+    for sentence in block.below:
+        st.caption(inert(sentence))
+
+
+def facts(told: Iterable[tuple[str, str]], *, key: str) -> None:
+    """Names and texts below each other; a name without a text is left out."""
+    rows = [(name, text) for name, text in told if text]
+    if rows:
+        names, texts = zip(*rows, strict=True)
+        st.dataframe(
+            {"what": names, "value": texts},
+            hide_index=True,
+            key=key,
+            alt="; ".join(names),
+            column_config={"what": st.column_config.TextColumn("what", width="small")},
+        )
+
+
+def metrics(cards: Sequence[Card]) -> None:
+    """Numbers side by side, as many as there is room for."""
+    with st.container(horizontal=True, gap="small"):
+        for card in cards:
+            metric(card.name, card.value, remark=card.remark)
+
+
+def metric(name: str, value: str, *, remark: str = "", definition: str = "") -> None:
+    """A number with what it means behind its question mark and what it is beside below it."""
+    meaning = DEFINITIONS[definition or name]
+    with st.container(border=True, height="stretch", gap="xxsmall", width=CARD_PIXELS):
+        st.metric(inert(name), value, help=meaning)
+        if remark:
+            st.caption(inert(remark))

@@ -1,0 +1,1 @@
+"""One page a file, each a function `show`; `app.catalogue` registers them."""

@@ -1,0 +1,149 @@
+"""How long the dashboard takes until a page is drawn: a real browser on a warm server.
+
+Warm: the server runs and the browser has the page's scripts. `first` is the first look at a run
+since the server started (its tables are read), `again` any later one. A page counts as drawn when
+its script has ended and every chart of it is in the page.
+
+    python -m benchmarks.dashboard [--runs N]
+"""
+
+import argparse
+import os
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from benchmarks.machine import describe_machine
+from benchmarks.synthetic_run import record_synthetic_run
+from probe.commands.app import main_file
+from probe.seal import seal_run
+
+SHAPES = ((2, 100), (8, 10_000), (64, 2_000))
+"""Ranks and steps; the first is a sample run."""
+LOOKS = 5
+DEADLINE_S = 120
+IDLE = '[data-testid="stApp"][data-test-script-state="notRunning"]'
+DRAWN = """() => {
+  if (document.querySelector('.live-chart .main-svg')) return true
+  const charts = [...document.querySelectorAll('[data-testid="stPlotlyChart"]')]
+  const tables = [...document.querySelectorAll('[data-testid="stDataFrame"] canvas')]
+  return charts.every(place => place.querySelector('.main-svg'))
+    && (charts.length > 0 || tables.length > 0)
+    && !document.querySelector('[data-testid="stSkeleton"]')
+}"""
+
+
+def main() -> None:
+    """Record, serve, look, print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=1000, help="runs of the list")
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as place:
+        measure(Path(place), asked.runs)
+
+
+def measure(place: Path, many: int) -> None:
+    """The table."""
+    from playwright.sync_api import sync_playwright
+
+    named = [_record(place / "runs", ranks=ranks, steps=steps) for ranks, steps in SHAPES]
+    _record_many(place / "many", many)
+    print("; ".join(describe_machine().values()))
+    print(f"load {os.getloadavg()[0]:.1f}\n")
+    print("| page | run | first [s] | again [s], median of 5 |")
+    print("| --- | --- | ---: | ---: |")
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(
+            executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
+        )
+        with served(place / "runs") as address:
+            page = browser.new_page(viewport={"width": 1440, "height": 900})
+            # What is warm: the server's imports, and the scripts of every kind of element.
+            _look(page, f"{address}/overview?run={named[0]}")
+            for name in named:
+                _tell(page, "overview", name, f"{address}/overview?run={name}")
+        with served(place / "many") as address:
+            page = browser.new_page(viewport={"width": 1440, "height": 900})
+            _look(page, f"{address}/live")
+            _tell(page, "runs", f"{many:,} in the list", address)
+        browser.close()
+
+
+def _tell(page: Any, title: str, run: str, address: str) -> None:
+    first = _look(page, address)
+    again = statistics.median(_look(page, address) for _ in range(LOOKS))
+    print(f"| {title} | {run} | {first:.2f} | {again:.2f} |", flush=True)
+
+
+def _look(page: Any, address: str) -> float:
+    """Seconds until a page is drawn."""
+    start = time.perf_counter()
+    page.goto(address, timeout=DEADLINE_S * 1000)
+    page.wait_for_selector(IDLE, timeout=DEADLINE_S * 1000)
+    page.wait_for_function(DRAWN, timeout=DEADLINE_S * 1000)
+    page.evaluate(
+        "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+    )
+    return time.perf_counter() - start
+
+
+def _record(runs: Path, *, ranks: int, steps: int) -> str:
+    """A run as a launcher leaves it: sealed."""
+    name = f"{ranks}x{steps}"
+    path = record_synthetic_run(runs, ranks=ranks, steps=steps, name=name)
+    seal_run(path)
+    path.rename(runs / name)
+    return name
+
+
+def _record_many(runs: Path, count: int) -> None:
+    path = record_synthetic_run(runs, ranks=1, steps=20, name="one")
+    seal_run(path)
+    for number in range(count - 1):
+        shutil.copytree(path, runs / f"run-{number:05d}")
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """Streamlit on a free port."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    call = [sys.executable, "-P", "-m", "streamlit", "run", str(main_file())]
+    process = subprocess.Popen(
+        [*call, "--server.port", str(port), "--", str(folder)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        stdout=subprocess.DEVNULL,
+    )
+    try:
+        address = f"http://127.0.0.1:{port}"
+        _wait_for(f"{address}/_stcore/health")
+        yield address
+    finally:
+        process.terminate()
+        process.wait(DEADLINE_S)
+
+
+def _wait_for(address: str) -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while True:
+        try:
+            with urllib.request.urlopen(address, timeout=5):
+                return
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+
+
+if __name__ == "__main__":
+    main()
