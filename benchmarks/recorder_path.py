@@ -64,7 +64,7 @@ def facts_of(step: int) -> StepFacts:
         step=step,
         applied=True,
         skip_reason=None,
-        loss=2.0 + 1 / (step + 1),
+        loss=lambda: 2.0 + 1 / (step + 1),
         gradient_norm=0.731,
         clip_coefficient=1.0,
         loss_scale_used=1.0,
@@ -89,8 +89,9 @@ def made_engine() -> Any:
         module=module,
         kept=KeptActivations(module),
         clock=PhaseClock(),
+        device=torch.device("cpu"),
         config=SimpleNamespace(batch=SimpleNamespace(micro=4)),
-        ledger=lambda: SimpleNamespace(held_bytes=held),
+        ledger=lambda: SimpleNamespace(held_bytes=held, away_bytes={}),
     )
 
 

@@ -272,28 +272,30 @@ class Engine(Questions, CheckpointCalls):
             self.loss_scaler.update(not outcome.applied)
         except ScaleAtMinimumError as error:
             stuck = error.blaming(self._culprit(outcome))
+        losses, self._losses = self._losses, []
+        loss = self.clock.bring_home(lambda: _mean_of(losses))
         began_ns, wall_ns, phase_ns = self.clock.turn_over()
         self.observer.step_ended(
             StepFacts(
                 step=step,
                 applied=outcome.applied,
                 skip_reason=None if outcome.applied else SkipReason.OVERFLOW,
-                loss=float(torch.stack([each.float().reshape(()) for each in self._losses]).mean()),
+                loss=loss,
                 gradient_norm=outcome.gradient_norm,
                 clip_coefficient=outcome.clip_coefficient,
                 loss_scale_used=scale_used,
                 loss_scale_next=self.loss_scaler.scale,
                 hysteresis_left=self.loss_scaler.hysteresis_left,
                 learning_rates=tuple(self.get_lr()),
-                micro_batches=len(self._losses),
+                micro_batches=len(losses),
                 began_ns=began_ns,
                 wall_ns=wall_ns,
                 phase_ns=phase_ns,
                 offload=self.places.traffic.take(),
                 recompute_ns=self._recomputation.take_spent_ns(),
+                on_device=self.clock.take_on_device(),
             )
         )
-        self._losses.clear()
         self._scale_used = None
         self.global_steps += 1
         self._say_where()
@@ -342,6 +344,10 @@ class Engine(Questions, CheckpointCalls):
         self.collectives.now(
             f"in step {self.global_steps}, stage {self.config.zero.stage}, {Precision(precision)}"
         )
+
+
+def _mean_of(losses: list[Tensor]) -> Tensor:
+    return torch.stack([each.float().reshape(()) for each in losses]).mean()
 
 
 def _is_one_number(thing: Any) -> bool:

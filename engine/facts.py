@@ -4,10 +4,11 @@ The engine calls an `Observer` at six points only. The default does nothing; the
 facts into rows implements the same six methods.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Protocol
 
+from engine.marks import Mark, OnDevice
 from probe.schema.vocabulary import (
     CollectiveOp,
     Direction,
@@ -38,11 +39,22 @@ class CollectiveFacts:
     launched_ns: int
     wait_began_ns: int
     done_ns: int
+    marks: tuple[Mark, Mark, Mark] | None = None
+    """The same three moments on the device, where the host only asks it to wait."""
 
     @property
     def exposed_ns(self) -> int:
         """How long the computing thread stood still for it."""
         return self.done_ns - self.wait_began_ns
+
+    def as_reached(self) -> "CollectiveFacts":
+        """With the device's times, where its marks are dated."""
+        if self.marks is None:
+            return self
+        launched_ns, began_ns, done_ns = (mark.reached_ns for mark in self.marks)
+        if launched_ns is None or began_ns is None or done_ns is None:
+            return self
+        return replace(self, launched_ns=launched_ns, wait_began_ns=began_ns, done_ns=done_ns)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +108,9 @@ class StepFacts:
     step: int
     applied: bool
     skip_reason: SkipReason | None
-    loss: float | None
+    loss: Callable[[], float | None]
+    """To be called by whoever needs it, and once the times are known: a device may have to be
+    waited for."""
     gradient_norm: float | None
     """The global norm after unscaling, before clipping; inf or NaN on a skipped step.
     None where nobody computed it."""
@@ -113,6 +127,8 @@ class StepFacts:
     recompute_ns: int
     """Part of backward in which blocks were computed again."""
     offload: tuple[OffloadFacts, ...] = ()
+    on_device: OnDevice | None = None
+    """The same step as the device will have seen it; the times above are the host's."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,6 +19,7 @@ from engine.config.facts import ModelFacts, ScriptFacts
 from engine.config.flags import FlagOverrides
 from engine.config.load import Source, read_config
 from engine.config.policies import Config
+from engine.device_time import clock_of
 from engine.engine import Engine
 from engine.facts import Silence
 from engine.host_memory import give_freed_memory_back, keep_freed_memory
@@ -72,7 +73,9 @@ def initialize(
     if model is None:
         raise UsageError("initialize needs a model: engine.initialize(model=..., config=...)")
     meeting = meet(port=distributed_port)
-    clock = PhaseClock()
+    session = current()
+    records = session is not None and session.writer is not None
+    clock = clock_of(meeting.device) if records else PhaseClock()
     collectives = collectives_of(model)
     if collectives is None:
         collectives = Collectives(meeting, clock=clock, observer=Silence())

@@ -1,8 +1,8 @@
 """The one bridge from the engine's facts to rows of the run directory.
 
 Everything here happens between steps, on plain numbers that the engine had anyway: nothing is
-synchronised, nothing is asked of a device, and a collective is never touched. What the recording of
-a step costs is part of the next step's `other`.
+synchronised, a device is asked only how far it got, and a collective is never touched. What the
+recording of a step costs is part of the next step's `other`.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,6 +24,7 @@ from engine.facts import (
 )
 from engine.intake import Intake
 from engine.kept import KeptActivations
+from engine.late import EndedStep, LateSteps
 from engine.memory import Ledger
 from engine.memory_rows import MemoryRows
 from engine.numerics import Numerics
@@ -107,6 +108,8 @@ class Recorder:
         self._profiler = profiler
         self._numerics = numerics
         self._micro_batch_samples = micro_batch_samples
+        self._late = LateSteps(self._write)
+        session.before_end.append(self._late.finish)
         if profiler is not None:
             session.before_end.append(self._end_window)
         self._intake = Intake(engine.module)
@@ -168,18 +171,21 @@ class Recorder:
             self._memory.take_ledger()
 
     def step_ended(self, facts: StepFacts) -> None:
-        """Write the step's rows."""
+        """Write the step's rows; on a device whose time is taken, in a later step."""
         if facts.applied and self._outputs.armed:
             self._outputs.disarm()
-        step, calls = facts.step, self._calls
-        sampled = step % CALLS_EVERY_STEPS == FIRST_STEPS
-        self._writer.write_tables(
-            (
-                (self._step_row(facts),),
-                self._collectives.sums(step, calls),
-                self._collectives.calls(step, calls) if sampled else (),
-                (self._memory.row(step, grows=self._steps_seen < FIRST_STEPS),),
-                [_offload_row(step, transfers) for transfers in facts.offload],
+        calls, self._calls = self._calls, []
+        samples, tokens = self._intake.take()
+        if samples is None and self._micro_batch_samples is not None:
+            samples = self._micro_batch_samples * facts.micro_batches
+        self._late.add(
+            EndedStep(
+                facts=facts,
+                calls=calls,
+                memory=self._memory.row(facts.step, grows=self._steps_seen < FIRST_STEPS),
+                samples=samples,
+                tokens=tokens if self._session.tokens is None else self._session.tokens,
+                profiled=self._profiler is not None and self._profiler.disturbs(facts.step),
             )
         )
         if self._numerics is not None and (rows := self._numerics.take()):
@@ -189,7 +195,6 @@ class Recorder:
             self._engine.clock.turn_over()
         self._step_wall_ns = facts.wall_ns
         self._steps_seen += 1
-        calls.clear()
 
     def stand(self) -> Stand:
         """Where the engine is now; asked by another thread, so it reads and changes nothing."""
@@ -220,39 +225,50 @@ class Recorder:
         if told := self._profiler.end():
             self._writer.write(told)
 
-    def _step_row(self, facts: StepFacts) -> StepRow:
-        spent = facts.phase_ns
-        samples, tokens = self._intake.take()
-        if samples is None and self._micro_batch_samples is not None:
-            samples = self._micro_batch_samples * facts.micro_batches
-        return StepRow(
-            step=facts.step,
-            begin_ns=facts.began_ns,
-            wall_ns=facts.wall_ns,
-            data_ns=spent[Phase.DATA],
-            forward_ns=spent[Phase.FORWARD],
-            backward_ns=spent[Phase.BACKWARD],
-            gather_wait_ns=spent[Phase.GATHER_WAIT],
-            reduce_wait_ns=spent[Phase.REDUCE_WAIT],
-            optimizer_ns=spent[Phase.OPTIMIZER],
-            offload_wait_ns=spent[Phase.OFFLOAD_WAIT],
-            checkpoint_ns=spent[Phase.CHECKPOINT],
-            other_ns=spent[Phase.OTHER],
-            recompute_ns=facts.recompute_ns,
-            micro_batches=facts.micro_batches,
-            samples=samples,
-            tokens=tokens if self._session.tokens is None else self._session.tokens,
-            loss=facts.loss,
-            lr=facts.learning_rates[0] if facts.learning_rates else None,
-            grad_norm=facts.gradient_norm,
-            clip_coefficient=facts.clip_coefficient,
-            loss_scale=facts.loss_scale_used,
-            loss_scale_next=facts.loss_scale_next,
-            hysteresis_left=facts.hysteresis_left,
-            skipped=not facts.applied,
-            skip_reason=facts.skip_reason,
-            profiled=self._profiler is not None and self._profiler.disturbs(facts.step),
+    def _write(self, ended: EndedStep) -> None:
+        step, calls = ended.facts.step, ended.calls
+        sampled = step % CALLS_EVERY_STEPS == FIRST_STEPS
+        self._writer.write_tables(
+            (
+                (_step_row(ended),),
+                self._collectives.sums(step, calls),
+                self._collectives.calls(step, calls) if sampled else (),
+                (ended.memory,),
+                [_offload_row(step, transfers) for transfers in ended.facts.offload],
+            )
         )
+
+
+def _step_row(ended: EndedStep) -> StepRow:
+    facts, spent = ended.facts, ended.facts.phase_ns
+    return StepRow(
+        step=facts.step,
+        begin_ns=facts.began_ns,
+        wall_ns=facts.wall_ns,
+        data_ns=spent[Phase.DATA],
+        forward_ns=spent[Phase.FORWARD],
+        backward_ns=spent[Phase.BACKWARD],
+        gather_wait_ns=spent[Phase.GATHER_WAIT],
+        reduce_wait_ns=spent[Phase.REDUCE_WAIT],
+        optimizer_ns=spent[Phase.OPTIMIZER],
+        offload_wait_ns=spent[Phase.OFFLOAD_WAIT],
+        checkpoint_ns=spent[Phase.CHECKPOINT],
+        other_ns=spent[Phase.OTHER],
+        recompute_ns=facts.recompute_ns,
+        micro_batches=facts.micro_batches,
+        samples=ended.samples,
+        tokens=ended.tokens,
+        loss=facts.loss(),
+        lr=facts.learning_rates[0] if facts.learning_rates else None,
+        grad_norm=facts.gradient_norm,
+        clip_coefficient=facts.clip_coefficient,
+        loss_scale=facts.loss_scale_used,
+        loss_scale_next=facts.loss_scale_next,
+        hysteresis_left=facts.hysteresis_left,
+        skipped=not facts.applied,
+        skip_reason=facts.skip_reason,
+        profiled=ended.profiled,
+    )
 
 
 def _offload_row(step: int, facts: OffloadFacts) -> OffloadRow:

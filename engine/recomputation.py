@@ -93,11 +93,13 @@ class Recomputation:
     @contextmanager
     def _again(self, forward: "ForwardTwice") -> Iterator[None]:
         began_ns = self._clock.spent_ns(Phase.BACKWARD)
+        self._clock.computes_again = True
         try:
             with forward.buffers_spared():
                 yield
         finally:
             self._spent_ns += self._clock.spent_ns(Phase.BACKWARD) - began_ns
+            self._clock.computes_again = False
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Recomputation":
         # A copied model is another model under the same regime.

@@ -2,22 +2,27 @@
 
 A phase that opens inside another takes the time away from it, so the sum over phases is the wall
 time. The same words appear in `record_function`, hence in a profiler's trace; without a profiler
-nobody would read them, and they are left out.
+nobody would read them, and they are left out. What a device does meanwhile is another matter
+(`device_time.py`): this is the host's clock.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from time import monotonic_ns
 from types import TracebackType
 
+from torch import Tensor
 from torch.autograd import profiler
 
+from engine.marks import Mark, OnDevice
 from probe.schema.vocabulary import Phase
 
 
 class PhaseClock:
-    """Exclusive time of each phase since the last `turn_over`."""
+    """Exclusive time of each phase since the last `turn_over`, as the host sees it."""
 
     def __init__(self) -> None:
+        self.computes_again = False
+        """Whether what is computed now was computed before."""
         self._open: list[Phase] = [Phase.OTHER]
         self._spent_ns = dict.fromkeys(Phase, 0)
         self._mark_ns = self._began_ns = monotonic_ns()
@@ -44,7 +49,7 @@ class PhaseClock:
         Between the model's forward and backward a script computes its loss, and hardly ever
         anything else.
         """
-        if self._last_closed is not after or len(self._open) > 1:
+        if not self._may_claim(after):
             return
         self._settle()
         claimed_ns = self._spent_ns[Phase.OTHER] - self._other_before_ns
@@ -65,6 +70,21 @@ class PhaseClock:
         self._spent_ns = dict.fromkeys(Phase, 0)
         self._last_closed = None
         return began_ns, self._mark_ns - began_ns, spent_ns
+
+    def bring_home(self, number: Callable[[], Tensor]) -> Callable[[], float]:
+        """A number of this step, to be had as soon as its times are: here whenever it is asked."""
+        return lambda: float(number())
+
+    def mark(self) -> Mark | None:
+        """A moment of the device; None where the host's clock tells all."""
+        return None
+
+    def take_on_device(self) -> OnDevice | None:
+        """The step that ended at the last `turn_over`, where the device sees it otherwise."""
+        return None
+
+    def _may_claim(self, after: Phase) -> bool:
+        return self._last_closed is after and len(self._open) == 1
 
     def _enter(self, phase: Phase) -> None:
         self._settle()

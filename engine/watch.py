@@ -25,6 +25,7 @@ from torch.nn import Module
 from torch.optim import Optimizer
 
 from engine.blame import bad_losses, describe_bad
+from engine.device_time import clock_of
 from engine.facts import BadTensor, Observer, OverflowFacts, StepFacts
 from engine.first_bad import FirstBad
 from engine.kept import KeptActivations
@@ -34,7 +35,6 @@ from engine.nested import tensors_in
 from engine.observer import Recorder
 from engine.partition import Member
 from engine.recording import Session, current
-from engine.tracing import PhaseClock
 from engine.window import Profiler
 from probe.record.rank import RankWriter
 from probe.schema.documents import ModelFacts, RunConfig
@@ -78,7 +78,7 @@ class _RecordedLoop(Watch):
     ) -> None:
         self.module = model
         self.device = next((each.device for each in model.parameters()), torch.device("cpu"))
-        self.clock = PhaseClock()
+        self.clock = clock_of(self.device)
         self.kept = KeptActivations(model)
         self.global_rank = session.header.rank
         self.world_size = int(os.environ.get("WORLD_SIZE", "1"))
@@ -123,13 +123,14 @@ class _RecordedLoop(Watch):
                     bad_losses=bad_losses([loss.detach()], self.global_rank),
                 )
             )
+        told_loss = self.clock.bring_home(loss.detach)
         began_ns, wall_ns, phase_ns = self.clock.turn_over()
         self._observer.step_ended(
             StepFacts(
                 step=self._step,
                 applied=applied,
                 skip_reason=None if applied else SkipReason.OVERFLOW,
-                loss=float(loss.detach()),
+                loss=told_loss,
                 gradient_norm=None,
                 clip_coefficient=None,
                 loss_scale_used=scale_used,
@@ -141,6 +142,7 @@ class _RecordedLoop(Watch):
                 wall_ns=wall_ns,
                 phase_ns=phase_ns,
                 recompute_ns=0,
+                on_device=self.clock.take_on_device(),
             )
         )
         self._step += 1

@@ -27,6 +27,7 @@ from engine.collectives.transports import (
     Transport,
 )
 from engine.facts import CollectiveFacts, Observer
+from engine.marks import Mark
 from engine.precision import word_of
 from engine.tracing import PhaseClock
 from probe.errors import ProbeError
@@ -172,7 +173,7 @@ class Collectives:
         if self._lookout is not None:
             self._lookout.called(self._sequence, f"{op} of {block}")
         logical_bytes = tensor.numel() * tensor.element_size()
-        launched_ns = monotonic_ns()
+        launched_ns, mark = monotonic_ns(), self.clock.mark()
         # 15 bits of what and 15 bits of which: messages of different collectives never match.
         what = zlib.crc32(f"{op} {block} {tensor.numel()}".encode()) & 0x7FFF
         try:
@@ -190,11 +191,12 @@ class Collectives:
             logical_bytes=logical_bytes,
             wire_bytes=self._transport.sent_bytes(logical_bytes, broadcast_from=broadcast_from),
             launched_ns=launched_ns,
+            mark=mark,
         )
         return pending
 
     def _finish(self, pending: "Pending") -> Reduced:
-        began_ns = monotonic_ns()
+        began_ns, began_mark = monotonic_ns(), self.clock.mark()
         self.waited_for = pending
         if self._lookout is not None:
             self._lookout.waits()
@@ -206,6 +208,10 @@ class Collectives:
             self.waited_for = None
             if self._lookout is not None:
                 self._lookout.goes_on()
+        done_ns, done_mark = monotonic_ns(), self.clock.mark()
+        marks = None
+        if pending.mark is not None and began_mark is not None and done_mark is not None:
+            marks = pending.mark, began_mark, done_mark
         facts = CollectiveFacts(
             sequence=pending.sequence,
             op=pending.op,
@@ -216,7 +222,8 @@ class Collectives:
             wire_bytes=pending.wire_bytes,
             launched_ns=pending.launched_ns,
             wait_began_ns=began_ns,
-            done_ns=monotonic_ns(),
+            done_ns=done_ns,
+            marks=marks,
         )
         tally = self.tallies.setdefault((facts.phase, facts.op), Tally())
         tally.calls += 1
@@ -247,6 +254,7 @@ class Pending:
     logical_bytes: int
     wire_bytes: int
     launched_ns: int
+    mark: Mark | None
 
     def wait(self) -> Reduced:
         """Stand still until the result is there; of a reduction, what there is to tell."""
