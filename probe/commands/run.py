@@ -140,6 +140,12 @@ TIERS = {"cpu": Tier.HOST, "disk": Tier.DISK}
     help="Steps between looks at the exponents of gradients and weights; 0: never.",
 )
 @click.option(
+    "--expect-steps",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Steps the script will take, for the time that is left.",
+)
+@click.option(
     "--hang-timeout",
     type=click.FloatRange(min=1),
     default=HANG_TIMEOUT_S,
@@ -183,6 +189,7 @@ def command(
     profile_ranks: list[int],
     profile_with: list[ProfileDetail],
     numerics_every: int,
+    expect_steps: int | None,
     hang_timeout: float,
     hang_end: bool,
     no_record: bool,
@@ -252,6 +259,7 @@ def command(
             details=profile_with,
         ),
         numerics_every=numerics_every,
+        expected_steps=expect_steps,
         hang_timeout_s=hang_timeout,
         end_on_hang=hang_end,
     )

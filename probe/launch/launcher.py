@@ -88,7 +88,7 @@ def _follow(
     say: Callable[[bytes, bool], None],
     on_progress: Callable[[Progress], None],
 ) -> None:
-    watcher = Watcher(writer.path) if writer else None
+    watcher = Watcher(writer.path, request.expected_steps) if writer else None
     hangs = HangWatch(writer.path, request.hang_timeout_s) if writer else None
     told_config = False
     while not processes.wait(LOOK_EVERY_S):
@@ -111,6 +111,7 @@ def _first_manifest(request: RunRequest, invocation: list[str]) -> Manifest:
         name=request.name or request.script.stem,
         tags=list(request.tags),
         notes=request.notes,
+        expected_steps=request.expected_steps,
         command=masked_arguments(invocation),
         parent=request.parent,
         resumed_from=request.flags.resume or "",

@@ -38,13 +38,13 @@ class Progress:
 class Watcher:
     """Follows a run directory."""
 
-    def __init__(self, run_dir: Path) -> None:
+    def __init__(self, run_dir: Path, expected_steps: int | None = None) -> None:
         self._steps = Tail(run_dir, STEPS, columns=_STEP_COLUMNS)
         self._memory = Tail(
             run_dir, MEMORY, columns=["rank", "peak_rss_bytes", "peak_allocated_bytes"]
         )
         self._recent_ns: deque[int] = deque(maxlen=RECENT_STEPS)
-        self._latest = Progress()
+        self._latest = Progress(expected_steps=expected_steps)
         self._peak_bytes = 0
 
     def look(self) -> Progress:
@@ -63,6 +63,7 @@ class Watcher:
         if mine:
             last = mine[-1]
             self._latest = Progress(
+                expected_steps=self._latest.expected_steps,
                 steps=last["step"] + 1,
                 step_ns=statistics.median(self._recent_ns),
                 loss=last["loss"],

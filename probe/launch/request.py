@@ -37,6 +37,8 @@ class RunRequest:
     """The run that the checkpoint to resume from belongs to."""
     profile: ProfileWindow | None = None
     numerics_every: int = NUMERICS_EVERY_STEPS
+    expected_steps: int | None = None
+    """As the user says; no one else knows."""
     hang_timeout_s: float = HANG_TIMEOUT_S
     end_on_hang: bool = False
 

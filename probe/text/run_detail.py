@@ -83,6 +83,8 @@ def identity(run: Run, manifest: Manifest, now_ns: int) -> Iterator[tuple[str, s
     else:
         yield "model", model.name
     yield "started", _times(manifest, now_ns)
+    if manifest.resumed_from:
+        yield "resumed", f"from {manifest.parent or manifest.resumed_from}"
     yield "command", shlex.join(manifest.command)
     yield "code", _code(manifest)
     versions = [f"{name} {version}" for name, version in manifest.versions.items()]
