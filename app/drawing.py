@@ -57,20 +57,21 @@ def words_and_data(figure: Any, *, name: str) -> None:
 
 
 def draw_all(charts: Iterable[Chart], view: ViewState, *, key: str) -> int:
-    """Charts in their order, narrow ones side by side where there is room; how many there are."""
-    count = 0
-    columns: Sequence[Any] = ()
-    for count, chart in enumerate(charts, start=1):
-        if chart.wide:
-            columns = ()
-            draw(chart.figure, view, key=f"{key}-{count}")
-            continue
-        if not columns:
-            columns = list(st.columns(2, gap="large"))
-        place, *columns = columns
-        with place:
-            draw(chart.figure, view, key=f"{key}-{count}")
+    """Charts in their order, two narrow ones side by side; how many there are."""
+    left = list(enumerate(charts, start=1))
+    count = len(left)
+    while left:
+        row = left[:2] if not any(chart.wide for _, chart in left[:2]) else left[:1]
+        del left[: len(row)]
+        # A narrow one that is alone has the whole width: half a page of nothing helps nobody.
+        for place, (number, chart) in zip(_places(len(row)), row, strict=True):
+            with place:
+                draw(chart.figure, view, key=f"{key}-{number}")
     return count
+
+
+def _places(count: int) -> Sequence[Any]:
+    return (st.container(),) if count == 1 else st.columns(count, gap="large")
 
 
 def table(block: Block, *, key: str, alt: str = "") -> None:

@@ -5,10 +5,11 @@ import streamlit as st
 from app.drawing import draw_all, table
 from app.state import ViewState
 from probe.analyse.series.within import within
-from probe.figures.of_run import communication_charts
+from probe.figures.of_run import exchange_charts, rank_charts
 from probe.telling.whole_run import WholeRun
 from probe.text.communication_table import communication_block
 from probe.text.definitions import DEFINITIONS
+from probe.text.rank_table import rank_block
 
 
 def show(told: WholeRun, view: ViewState) -> None:
@@ -20,9 +21,13 @@ def show(told: WholeRun, view: ViewState) -> None:
     if block.rows:
         table(block, key="operations", alt="Collectives by operation and phase")
         st.caption(DEFINITIONS["bus bandwidth"])
+        draw_all(exchange_charts(told.facts), view, key="exchange")
     else:
         st.info("Nothing was exchanged between ranks, or nobody recorded it.")
-    charts = communication_charts(told.facts, within(told.series, view.steps))
     st.subheader("Ranks", anchor=False, help=DEFINITIONS["waiting"])
-    if not draw_all(charts, view, key="communication"):
+    ranks = rank_block(told.facts)
+    if not ranks.rows:
         st.caption("One rank waits for nobody.")
+        return
+    draw_all(rank_charts(told.facts, within(told.series, view.steps)), view, key="ranks")
+    table(ranks, key="ranks", alt="Ranks by the time in which they wait for nobody")

@@ -5,7 +5,7 @@ import streamlit as st
 from app.drawing import draw_all, table
 from app.state import ViewState
 from probe.analyse.series.within import within
-from probe.figures.of_run import memory_charts
+from probe.figures.of_run import ledger_charts, peak_charts
 from probe.telling.whole_run import WholeRun
 from probe.text.definitions import DEFINITIONS
 from probe.text.memory_table import memory_block
@@ -22,12 +22,14 @@ def show(told: WholeRun, view: ViewState) -> None:
     st.subheader("At the peak", anchor=False, help=DEFINITIONS["peak memory"])
     table(memory_block(told.facts), key="memory", alt="Memory at the peak beside the closed form")
     st.caption(DEFINITIONS["closed form"])
-    st.subheader("Over time and ranks", anchor=False, help=DEFINITIONS["ledger"])
-    series = within(told.series, view.steps)
+    draw_all(peak_charts(told.facts, told.series), view, key="peak")
+    st.subheader("Over time", anchor=False, help=DEFINITIONS["ledger"])
     rank = None
-    if len(series.memory) > 1:
+    if len(told.series.memory) > 1:
         named: dict[str, int | None] = {f"{FULLEST} (rank {use.peak.rank})": None}
-        named |= {f"rank {number}": number for number in sorted(series.memory)}
+        named |= {f"rank {number}": number for number in sorted(told.series.memory)}
         chosen = st.selectbox("Rank", list(named), key=f"memory-rank-{view.run}", width=240)
         rank = named[chosen]
-    draw_all(memory_charts(told.facts, series, rank=rank), view, key="memory")
+    charts = ledger_charts(told.facts, within(told.series, view.steps), rank=rank)
+    if not draw_all(charts, view, key="ledger"):
+        st.info("This rank tells of no memory in these steps.")

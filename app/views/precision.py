@@ -19,7 +19,7 @@ def show(told: WholeRun, view: ViewState) -> None:
     series = within(told.series, view.steps)
     st.subheader("Loss, norm and scale", anchor=False, help=DEFINITIONS["loss scale"])
     facts(precision_facts(told.facts), key="precision")
-    if not draw_all(precision_charts(told.facts, series), view, key="precision"):
+    if not draw_all(precision_charts(told.facts, series, steps=view.steps), view, key="precision"):
         st.info(NOTHING)
     st.subheader("Overflows", anchor=False, help=DEFINITIONS["overflow"])
     block = overflow_block(series.overflows)

@@ -115,9 +115,10 @@ def underflow_over_time(gradients: GradientRange) -> Any:
     room = np.array([_or_nan(fit.headroom_powers) for fit in fits])
     figure = new_figure(
         title="Underflow and headroom of gradients",
-        alternative=f"{len(steps):,} sampled steps; {format_percent(together.underflow_share)} of "
-        f"the gradients underflow, {format_percent(together.subnormal_share)} are subnormal, least "
-        f"headroom {format_number(together.headroom_powers)} powers of two.",
+        alternative=f"{len(steps):,} sampled steps. In the whole run "
+        f"{format_percent(together.underflow_share)} of the gradients underflow, "
+        f"{format_percent(together.subnormal_share)} are subnormal, least headroom "
+        f"{format_number(together.headroom_powers)} powers of two.",
         height=380,
         xaxis={"title": {"text": "step"}, "anchor": "y2"},
         yaxis={"title": {"text": "gradients [%]"}, "domain": [0.55, 1], "rangemode": "tozero"},
@@ -145,12 +146,14 @@ def underflow_heatmap(underflow: UnderflowByParameter) -> Any:
     """Parameters down, sampled steps across: where in the model gradients vanish."""
     names = [plain(name, longest=34) for name in underflow.parameters]
     share = underflow.share * 100
-    worst = int(np.nanargmax(np.nanmean(share, axis=1)))
+    told = np.isfinite(share)
+    mean = np.where(told, share, 0).sum(axis=1) / np.maximum(1, told.sum(axis=1))
+    worst = int(mean.argmax())
     shown, total = len(names), underflow.of_parameters
     figure = new_figure(
         title="Underflow of each parameter's gradient",
         alternative=f"{shown} parameters by {len(underflow.step):,} sampled steps; worst is "
-        f"{names[worst]} with {format_percent(float(np.nanmean(share[worst])) / 100)} on average.",
+        f"{names[worst]} with {format_percent(float(mean[worst]) / 100)} on average.",
         caption="" if shown >= total else f"The {shown} worst of {total:,} parameters.",
         height=min(760, 150 + 17 * max(6, shown)),
         hovermode="closest",
@@ -179,14 +182,18 @@ def underflow_heatmap(underflow: UnderflowByParameter) -> Any:
 
 def lost_updates_by_parameter(lost: LostUpdates) -> Any:
     """Weights that an update left as they were, by parameter."""
-    shown = list(lost.by_parameter.items())[:MOST_PARAMETERS]
+    lossy = [(name, share) for name, share in lost.by_parameter.items() if share]
+    shown = lossy[:MOST_PARAMETERS]
     total = len(lost.by_parameter)
+    rest = "" if len(lossy) == total else " The others lost none."
     figure = new_figure(
         title="Updates lost in rounding",
         alternative=f"{format_percent(lost.share)} of the sampled weights did not change; most in "
         + (plain(shown[0][0]) if shown else "none")
         + ".",
-        caption="" if len(shown) >= total else f"The {len(shown)} worst of {total:,} parameters.",
+        caption=""
+        if len(shown) >= total
+        else f"The {len(shown)} worst of {total:,} parameters.{rest if shown == lossy else ''}",
         height=130 + 22 * max(3, len(shown)),
         hovermode="closest",
         xaxis={"title": {"text": "updates that vanished [%]"}, "rangemode": "tozero"},

@@ -50,7 +50,9 @@ class OverlaidRun:
 
 
 def can_overlay(runs: Sequence[OverlaidRun], quantity: Quantity) -> bool:
-    """Whether any run states it."""
+    """Whether any run states it; a loss scale that is one throughout is the absence of one."""
+    if quantity is Quantity.LOSS_SCALE:
+        return any((run.training.scale[~np.isnan(run.training.scale)] != 1).any() for run in runs)
     return any(_values(run, quantity)[1].any() for run in runs)
 
 

@@ -8,16 +8,17 @@ from probe.units import MISSING, format_exact, format_percent, format_scale
 
 def overflow_block(found: OverflowEvents) -> Block:
     """One row a tensor; empty where nothing overflowed."""
-    if not found.events:
+    events = found.events
+    if not events:
         return Block()
-    left = found.total - len(found.events)
+    left = found.total - len(events)
     return Block(
         title="Tensors that overflowed",
         headings=(
             *("step", "rank", "first", "what", "kind", "parameter", "module"),
             *("micro-batch", "bad elements", "loss scale"),
         ),
-        rows=tuple(_row(event) for event in found.events),
+        rows=tuple(_row(event) for event in events),
         right=frozenset({0, 1, 7, 8, 9}),
         below=(f"… and {left:,} more; `probe export` writes all of them.",) if left > 0 else (),
     )

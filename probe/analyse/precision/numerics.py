@@ -8,7 +8,7 @@ gradient left the type's range. Lost updates are weights whose update vanished i
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import floor, isfinite
 
 import numpy as np
@@ -70,6 +70,11 @@ class GradientRange:
     """Most underflow first."""
     safe_scale_power: int | None
     """Largest power of two that no sample would have overflowed with; None without scales."""
+
+    def between(self, first: int, last: int) -> "GradientRange":
+        """By step those of some steps, both ends among them; all else stays that of the run."""
+        kept = {step: fit for step, fit in self.by_step.items() if first <= step <= last}
+        return replace(self, by_step=kept)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -63,6 +63,11 @@ class UnderflowByParameter:
     share: npt.NDArray[np.float64]
     """nan where nothing was sampled."""
 
+    @property
+    def sampled(self) -> bool:
+        """Whether anything was."""
+        return bool(np.isfinite(self.share).any())
+
 
 def exponent_histograms(numerics: pa.Table) -> tuple[ExponentHistogram, ...]:
     """One a role and type, gradients first."""

@@ -30,22 +30,34 @@ class OverflowEvent:
     loss_scale: float | None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class OverflowEvents:
-    """The first of them, and how many there are."""
+    """All events in order, as a table: of a run that overflows throughout there are very many."""
 
-    events: tuple[OverflowEvent, ...]
+    rows: pa.Table
     """By step; within a step first offenders come first."""
-    total: int
+
+    @property
+    def total(self) -> int:
+        """How many there are."""
+        return self.rows.num_rows
+
+    @property
+    def events(self) -> tuple[OverflowEvent, ...]:
+        """The first `MOST_EVENTS` of them."""
+        return tuple(OverflowEvent(**row) for row in self.rows.slice(0, MOST_EVENTS).to_pylist())
+
+    def between(self, first: int, last: int) -> "OverflowEvents":
+        """Those of some steps, both ends among them."""
+        step = self.rows["step"]
+        chosen = pc.and_(pc.greater_equal(step, first), pc.less_equal(step, last))
+        return OverflowEvents(rows=self.rows.filter(chosen))
 
 
 def overflow_events(overflow: pa.Table) -> OverflowEvents:
-    """All events, or the first `MOST_EVENTS` of them."""
+    """All events of a run."""
     order = pc.sort_indices(
         overflow,
         sort_keys=[("step", "ascending"), ("first", "descending"), ("rank", "ascending")],
     )
-    rows = overflow.select(list(OVERFLOW_EVENT_COLUMNS)).take(order[:MOST_EVENTS]).to_pylist()
-    return OverflowEvents(
-        events=tuple(OverflowEvent(**row) for row in rows), total=overflow.num_rows
-    )
+    return OverflowEvents(rows=overflow.select(list(OVERFLOW_EVENT_COLUMNS)).take(order))

@@ -7,7 +7,6 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from probe.analyse.series.overflow_events import OverflowEvents
 from probe.analyse.series.run_series import RunSeries
 from probe.errors import UsageError
 
@@ -53,13 +52,8 @@ def within(series: RunSeries, steps: StepRange | None) -> RunSeries:
         waits=None if series.waits is None else _cut(series.waits, steps),
         offload=None if series.offload is None else _cut(series.offload, steps),
         underflow=None if series.underflow is None else _cut(series.underflow, steps),
-        overflows=_events(series.overflows, steps),
+        overflows=series.overflows.between(steps.first, steps.last),
     )
-
-
-def _events(found: OverflowEvents, steps: StepRange) -> OverflowEvents:
-    kept = tuple(each for each in found.events if steps.first <= each.step <= steps.last)
-    return OverflowEvents(events=kept, total=len(kept))
 
 
 def _cut(series: Series, steps: StepRange) -> Series:
