@@ -1,19 +1,24 @@
 """Charts, tables and numbers on a page: each with its words, its data and its definition."""
 
+import math
 from collections.abc import Iterable, Sequence
 from html import unescape
 from typing import Any
 
+import pandas as pd
 import streamlit as st
 
 from app.state import ViewState
 from probe.figures.chart import Chart
 from probe.figures.figure_table import figure_csv
 from probe.figures.theme import alternative_of, caption_of, in_mode, title_of
+from probe.text.column_definitions import COLUMN_DEFINITIONS
 from probe.text.comparison_blocks import Block
 from probe.text.definitions import DEFINITIONS
 from probe.text.inert import inert
 from probe.text.overview_cards import Card
+from probe.text.sorting import numbers_in
+from probe.units import MISSING
 
 CARD_PIXELS = 240
 """Four of them fill a page beside its sidebar, one a telephone."""
@@ -79,23 +84,42 @@ def table(block: Block, *, key: str, alt: str = "") -> None:
     if block.title:
         st.markdown(f"**{inert(block.title)}**")
     if block.rows:
-        headings = [heading or " " * (place + 1) for place, heading in enumerate(block.headings)]
-        columns = dict(zip(headings, zip(*block.rows, strict=True), strict=True))
         st.dataframe(
-            columns,
+            _sortable(block),
             hide_index=True,
             lazy=False,
             key=key,
             alt=alt or block.title or key,
             column_config={
-                name: st.column_config.TextColumn(
-                    name, alignment="right" if place in block.right else "left"
+                str(place): st.column_config.Column(
+                    heading,
+                    help=COLUMN_DEFINITIONS.get(heading),
+                    alignment="right" if place in block.right else "left",
                 )
-                for place, name in enumerate(headings)
+                for place, heading in enumerate(block.headings)
             },
         )
     for sentence in block.below:
         st.caption(inert(sentence))
+
+
+def _sortable(block: Block) -> Any:
+    """The rows under numbered columns: a column of numbers sorts by them and shows its texts."""
+    shown: dict[str, dict[float, str]] = {}
+    columns: dict[str, Sequence[Any]] = {}
+    for place, texts in enumerate(zip(*block.rows, strict=True)):
+        values = numbers_in(texts)
+        # A value that is no number would be shown as one that is missing.
+        if values is None or any(value != value for value in values if value is not None):
+            columns[str(place)] = texts
+            continue
+        columns[str(place)] = [math.nan if value is None else value for value in values]
+        shown[str(place)] = {
+            value: text for value, text in zip(values, texts, strict=True) if value is not None
+        }
+    table = pd.DataFrame(columns)
+    written: dict[Any, Any] = {name: texts.__getitem__ for name, texts in shown.items()}
+    return table.style.format(written, na_rep=MISSING)
 
 
 def facts(told: Iterable[tuple[str, str]], *, key: str) -> None:

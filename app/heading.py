@@ -33,6 +33,10 @@ _ICONS = {
     RunStatus.UNKNOWN: ":material/help:",
 }
 MOST_SHOWN = 50
+OF_A_RANGE = (
+    "Charts along steps and the list of overflows show step {}; all other numbers are of the whole "
+    "run."
+)
 
 
 def run_heading(told: WholeRun, view: ViewState, *, title: str) -> ViewState:
@@ -77,6 +81,7 @@ def _checked(told: WholeRun, view: ViewState) -> ViewState:
     if view.steps is None or not len(steps):
         return replace(view, steps=None)
     if ((steps >= view.steps.first) & (steps <= view.steps.last)).any():
+        st.caption(OF_A_RANGE.format(view.steps))
         return view
     st.warning(
         f"No step from {view.steps.first:,} to {view.steps.last:,} was recorded; all are shown."

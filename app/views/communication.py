@@ -11,10 +11,12 @@ from probe.text.communication_table import communication_block
 from probe.text.definitions import DEFINITIONS
 from probe.text.rank_table import rank_block
 
+MOST_ROWS = 1000
+
 
 def show(told: WholeRun, view: ViewState) -> None:
     """The page."""
-    block = communication_block(told.facts)
+    block = communication_block(told.facts, most=MOST_ROWS)
     st.subheader(
         "Operations in a usual step", anchor=False, help=DEFINITIONS["exposed communication"]
     )

@@ -51,13 +51,14 @@ def show(view: ViewState) -> None:
         return
     keys = (view.run, *view.runs)
     comparison = compare_runs([[measured(view.shelf[key])] for key in keys])
+    if view.steps is not None:
+        st.caption(f"Curves show step {view.steps}; all numbers are of all steps that count.")
     for pair in comparison.pairs:
         with st.container(border=True, gap="xxsmall"):
             st.markdown(f"**{inert(verdict_sentence(pair, material=comparison.material))}**")
             st.caption(inert(judgement_sentence(pair)))
     table(runs_block(comparison), key="runs", alt="The runs side by side")
-    for line in names_block(comparison).below:
-        st.caption(inert(line))
+    st.caption("  \n".join(inert(line) for line in names_block(comparison).below))
     _downloads(comparison)
     _all_runs(comparison, view, keys)
     for number, pair in enumerate(comparison.pairs):
@@ -115,7 +116,7 @@ def _pair(comparison: Comparison, pair: Pair, view: ViewState, number: int) -> N
     differs, time, held, further = st.tabs(names, on_change="rerun", key=f"pair-{number}")
     if differs.open:
         with differs:
-            table(differences_block(pair), key=f"differences-{number}")
+            table(differences_block(pair, whole=True), key=f"differences-{number}")
             table(losses_block(comparison, pair), key=f"losses-{number}")
     if time.open:
         with time:

@@ -29,6 +29,8 @@ def show(view: ViewState) -> None:
         st.info("There is no run here yet; the page Runs says how to record one.")
         return
     bring_library()
+    if view.steps is not None:
+        st.caption(f"This page shows every step; step {view.steps} is chosen for the others.")
     status = opened(view.shelf[view.run]).verdict.status
     paused = st.toggle("Pause", key="paused", disabled=not _moves(status))
     paused = paused and _moves(status)

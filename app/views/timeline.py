@@ -10,7 +10,7 @@ from app.state import ViewState
 from probe.figures.of_run import window_charts
 from probe.read.run_traces import TraceFile, find_traces
 from probe.telling.trace_files import merged_trace, raw_trace
-from probe.telling.whole_run import WholeRun
+from probe.telling.whole_run import ProfiledWindow, WholeRun
 from probe.text.definitions import DEFINITIONS
 from probe.text.operators_block import kernels_block, operators_block
 from probe.units import format_bytes
@@ -36,14 +36,26 @@ def show(told: WholeRun, view: ViewState) -> None:
         st.info(TOO_DEAR)
     st.subheader("Lanes and breakdown", anchor=False, help=DEFINITIONS["breakdown"])
     draw_all(window_charts(window.lanes, window.breakdowns), view, key="window")
+    _what_ran(window, view)
+    st.subheader("Files", anchor=False)
+    _files(told, files)
+
+
+def _what_ran(window: ProfiledWindow, view: ViewState) -> None:
+    """Operators and kernels of one rank: those of several have no common time."""
+    told = {f"rank {each.rank}": each for each in window.ranks}
+    if not told:
+        return
+    st.subheader("What ran", anchor=False, help=DEFINITIONS["own time of an operator"])
+    one = window.lowest
+    if len(told) > 1:
+        one = told[st.selectbox("Rank", list(told), key=f"window-rank-{view.run}", width=240)]
     for name, block in (
-        ("kernels", kernels_block(window.kernels, most=MOST_ROWS)),
-        ("operators", operators_block(window.operators, most=MOST_ROWS)),
+        ("kernels", kernels_block(one.kernels, rank=one.rank, most=MOST_ROWS)),
+        ("operators", operators_block(one.operators, rank=one.rank, most=MOST_ROWS)),
     ):
         if block.rows:
             table(block, key=name)
-    st.subheader("Files", anchor=False)
-    _files(told, files)
 
 
 def _files(told: WholeRun, files: list[TraceFile]) -> None:

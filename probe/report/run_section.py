@@ -92,7 +92,7 @@ def _views(told: WholeRun, anchor: str, paper: ChartPaper) -> Iterator[Html]:
         (
             "window",
             "Profiled window",
-            table_of(operators_block(told.window.operators)),
+            table_of(operators_block(told.window.lowest.operators, rank=told.window.lowest.rank)),
             window_charts(told.window.lanes, told.window.breakdowns),
         ),
     ):

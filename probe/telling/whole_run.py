@@ -25,18 +25,31 @@ MOST_WINDOWS = 16
 
 
 @dataclass(frozen=True, kw_only=True)
+class RankWindow:
+    """What ran in the profiled window of one rank."""
+
+    rank: int
+    operators: tuple[OperatorRow, ...] = ()
+    kernels: tuple[KernelRow, ...] = ()
+    """What ran on its device; none on a CPU."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class ProfiledWindow:
     """What the traces of a run tell; empty where none was taken, or where nobody asked."""
 
     lanes: tuple[TraceLanes, ...] = ()
     """Of the profiled window of each rank."""
     breakdowns: tuple[tuple[str, Breakdown], ...] = ()
-    operators: tuple[OperatorRow, ...] = ()
-    """Of the lowest rank's window."""
-    kernels: tuple[KernelRow, ...] = ()
-    """The same on its device; none on a CPU."""
+    ranks: tuple[RankWindow, ...] = ()
+    """Lowest first."""
     left_out: tuple[TraceFile, ...] = ()
     """Windows that were not read, for want of their distilled form."""
+
+    @property
+    def lowest(self) -> RankWindow:
+        """The first rank's, which stands for all where there is room for one."""
+        return self.ranks[0] if self.ranks else RankWindow(rank=0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,8 +91,7 @@ def tell_window(run: Run, *, distilled_only: bool = False) -> ProfiledWindow:
     """
     lanes: list[TraceLanes] = []
     breakdowns: list[tuple[str, Breakdown]] = []
-    operators: tuple[OperatorRow, ...] = ()
-    kernels: tuple[KernelRow, ...] = ()
+    ranks: list[RankWindow] = []
     left_out: list[TraceFile] = []
     seen: set[int] = set()
     for file in find_traces(run.path):
@@ -96,12 +108,12 @@ def tell_window(run: Run, *, distilled_only: bool = False) -> ProfiledWindow:
         lanes.append(found)
         total = add_up(break_down(find_activity(trace), find_steps(trace).steps))
         breakdowns.append((f"rank {file.rank}", total))
-        operators = operators or operator_table(trace)
-        kernels = kernels or kernel_table(trace)
+        ranks.append(
+            RankWindow(rank=file.rank, operators=operator_table(trace), kernels=kernel_table(trace))
+        )
     return ProfiledWindow(
         lanes=tuple(lanes),
         breakdowns=tuple(breakdowns),
-        operators=operators,
-        kernels=kernels,
+        ranks=tuple(ranks),
         left_out=tuple(left_out),
     )

@@ -31,7 +31,7 @@ def communication_table(facts: RunFacts) -> list[Text]:
     return [*lines, *(Text(remark, style="dim", overflow="fold") for remark in block.below)]
 
 
-def communication_block(facts: RunFacts) -> Block:
+def communication_block(facts: RunFacts, *, most: int = MOST_ROWS) -> Block:
     """The same as plain texts, for whoever draws tables otherwise."""
     comm = facts.communication
     if comm is None:
@@ -50,7 +50,7 @@ def communication_block(facts: RunFacts) -> Block:
         )
     return Block(
         headings=("operation", "phase", "calls", "payload", "busy", "exposed", "busbw"),
-        rows=tuple(_row(item) for item in comm.operations[:MOST_ROWS]),
+        rows=tuple(_row(item) for item in comm.operations[:most]),
         right=frozenset({2, 3, 4, 5, 6}),
         below=tuple(remarks),
     )

@@ -27,6 +27,8 @@ from probe.units import (
 
 LONGEST_NAME = 60
 LONGEST_VALUE = 18
+LONGEST_WHOLE = 2000
+"""Of a value where nothing is to be left out: a stranger's run may hold megabytes."""
 LONGEST_METRIC = 22
 LONGEST_HEADING = 12
 MOST_DIFFERENCES = 12
@@ -125,29 +127,30 @@ def _worth(run: RunLine) -> str:
     return f"; worth {run.effective_steps:,.0f} independent, noise {format_percent(run.noise)}"
 
 
-def differences_block(pair: Pair) -> Block:
-    """What is not the same, and whether on purpose."""
+def differences_block(pair: Pair, *, whole: bool = False) -> Block:
+    """What is not the same, and whether on purpose; whole where there is room for all of it."""
     found = pair.comparability.differences
+    most, longest = (len(found), LONGEST_WHOLE) if whole else (MOST_DIFFERENCES, LONGEST_VALUE)
     rows = [
         (
             item.kind.value,
             printable(item.name, limit=LONGEST_NAME),
-            _value(item.first),
-            _value(item.second),
+            _value(item.first, longest),
+            _value(item.second, longest),
         )
-        for item in found[:MOST_DIFFERENCES]
+        for item in found[:most]
     ]
-    more = len(found) - MOST_DIFFERENCES
+    more = len(found) - most
     below = (f"… and {more:,} more; --json lists all.",) if more > 0 else ()
     headings = ("differs", "in", pair.first, pair.second) if rows else ()
     return Block(headings=headings, rows=tuple(rows), below=below)
 
 
-def _value(value: Plain | None) -> str:
+def _value(value: Plain | None, longest: int) -> str:
     if value is None:
         return MISSING
     if isinstance(value, str):
-        return shortened(value, LONGEST_VALUE)
+        return shortened(value, longest)
     if isinstance(value, bool):
         return str(value).lower()
     return format_exact(value) if isinstance(value, int) else format_number(value)

@@ -60,6 +60,10 @@ DEFINITIONS: Mapping[str, str] = {
         "the parts sum to its wall time. A profiler perturbs what it sees: these steps count in "
         "no other statistic."
     ),
+    "own time of an operator": (
+        "Its time without what it called. A rank whose operators take longer than those of the "
+        "others computes slower, or more; one that waits longer is waited for by nobody."
+    ),
     "status": (
         "What became of the run, by its manifest and its ranks' heartbeats: a run that is silent "
         "for longer than three of its steps, and half a minute, is stalled."

@@ -12,7 +12,9 @@ MOST_OPERATORS = 12
 LONGEST_NAME = 60
 
 
-def operators_block(operators: Sequence[OperatorRow], *, most: int = MOST_OPERATORS) -> Block:
+def operators_block(
+    operators: Sequence[OperatorRow], *, rank: int, most: int = MOST_OPERATORS
+) -> Block:
     """By own time; what ran on the device has a column where anything did."""
     if not operators:
         return Block()
@@ -28,7 +30,7 @@ def operators_block(operators: Sequence[OperatorRow], *, most: int = MOST_OPERAT
         for item in operators[:most]
     )
     return Block(
-        title="Operators by own time, lowest rank",
+        title=f"Operators by own time, rank {rank}",
         headings=("operator", "calls", "own", "total", *(("device",) if on_device else ())),
         rows=rows,
         right=frozenset({1, 2, 3, 4}),
@@ -36,7 +38,7 @@ def operators_block(operators: Sequence[OperatorRow], *, most: int = MOST_OPERAT
     )
 
 
-def kernels_block(kernels: Sequence[KernelRow], *, most: int = MOST_OPERATORS) -> Block:
+def kernels_block(kernels: Sequence[KernelRow], *, rank: int, most: int = MOST_OPERATORS) -> Block:
     """What ran on the device, by total time; empty for a trace of a CPU."""
     if not kernels:
         return Block()
@@ -52,7 +54,7 @@ def kernels_block(kernels: Sequence[KernelRow], *, most: int = MOST_OPERATORS) -
         for item in kernels[:most]
     )
     return Block(
-        title="Kernels by total time, lowest rank",
+        title=f"Kernels by total time, rank {rank}",
         headings=("kernel", "kind", "calls", "total", "mean", "longest"),
         rows=rows,
         right=frozenset({2, 3, 4, 5}),

@@ -8,8 +8,8 @@ from probe.analyse.series.within import StepRange, within
 from probe.schema.rows import OverflowRow
 from probe.schema.tables import OVERFLOW
 from probe.schema.vocabulary import NonFinite, TensorRole
-from tests.figures.drawn_run import DrawnRun, drawn_run
 from tests.analyse.hand_built import table_of
+from tests.figures.drawn_run import DrawnRun, drawn_run
 
 
 @pytest.fixture(scope="module")

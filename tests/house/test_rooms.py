@@ -74,7 +74,7 @@ ROOMS: dict[str, set[str]] = {
 }
 HEAVY: dict[str, set[str]] = {
     "pyarrow": {"probe.read", "probe.seal", "probe.export", "probe.distill", "probe.analyse"},
-    "pandas": {"probe.read", "probe.analyse"},
+    "pandas": {"probe.read", "probe.analyse", "app"},
     "numpy": {"probe.read", "probe.analyse", "probe.figures"},
     "plotly": {"probe.figures"},
     "rich": {"probe.text", "probe.commands"},

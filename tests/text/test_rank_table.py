@@ -9,7 +9,7 @@ def test_ranks_stand_by_their_own_time_with_the_straggler_named() -> None:
     block = rank_block(facts)
     assert facts.balance is not None
     assert facts.waiting is not None
-    assert [row[0] for row in block.rows][0] == "2"
+    assert block.rows[0][0] == "2"
     assert len(block.rows) == 4
     assert block.headings[-2:] == ("waited", "came last")
     assert {len(row) for row in block.rows} == {len(block.headings)}

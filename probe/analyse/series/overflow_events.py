@@ -40,7 +40,7 @@ class OverflowEvents:
     @property
     def total(self) -> int:
         """How many there are."""
-        return self.rows.num_rows
+        return int(self.rows.num_rows)
 
     @property
     def events(self) -> tuple[OverflowEvent, ...]:
