@@ -88,6 +88,7 @@ def table(block: Block, *, key: str, alt: str = "") -> None:
             _sortable(block),
             hide_index=True,
             lazy=False,
+            placeholder=MISSING,
             key=key,
             alt=alt or block.title or key,
             column_config={

@@ -34,7 +34,7 @@ _ICONS = {
 }
 MOST_SHOWN = 50
 OF_A_RANGE = (
-    "Charts along steps and the list of overflows show step {}; all other numbers are of the whole "
+    "Charts along steps and the list of overflows show only {}; all other numbers are of the whole "
     "run."
 )
 
@@ -81,7 +81,7 @@ def _checked(told: WholeRun, view: ViewState) -> ViewState:
     if view.steps is None or not len(steps):
         return replace(view, steps=None)
     if ((steps >= view.steps.first) & (steps <= view.steps.last)).any():
-        st.caption(OF_A_RANGE.format(view.steps))
+        st.caption(OF_A_RANGE.format(view.steps.words))
         return view
     st.warning(
         f"No step from {view.steps.first:,} to {view.steps.last:,} was recorded; all are shown."

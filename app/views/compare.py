@@ -52,7 +52,7 @@ def show(view: ViewState) -> None:
     keys = (view.run, *view.runs)
     comparison = compare_runs([[measured(view.shelf[key])] for key in keys])
     if view.steps is not None:
-        st.caption(f"Curves show step {view.steps}; all numbers are of all steps that count.")
+        st.caption(f"Curves show only {view.steps.words}; all numbers are of all steps that count.")
     for pair in comparison.pairs:
         with st.container(border=True, gap="xxsmall"):
             st.markdown(f"**{inert(verdict_sentence(pair, material=comparison.material))}**")

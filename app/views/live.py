@@ -30,7 +30,7 @@ def show(view: ViewState) -> None:
         return
     bring_library()
     if view.steps is not None:
-        st.caption(f"This page shows every step; step {view.steps} is chosen for the others.")
+        st.caption(f"This page shows every step; the other pages show only {view.steps.words}.")
     status = opened(view.shelf[view.run]).verdict.status
     paused = st.toggle("Pause", key="paused", disabled=not _moves(status))
     paused = paused and _moves(status)

@@ -24,6 +24,12 @@ class StepRange:
     def __str__(self) -> str:
         return str(self.first) if self.first == self.last else f"{self.first}-{self.last}"
 
+    @property
+    def words(self) -> str:
+        """The same within a sentence: steps 120 to 180."""
+        one = self.first == self.last
+        return f"step {self.first:,}" if one else f"steps {self.first:,} to {self.last:,}"
+
 
 def parse_step_range(text: str) -> StepRange | None:
     """A range as people and links write it: 120-180, or 120 alone; None for an empty text."""
