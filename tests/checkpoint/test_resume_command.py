@@ -110,6 +110,7 @@ def test_killed_in_the_next_save_and_resumed(
         assert (row["checkpoint_ns"] > 0) == (row["step"] == 8), "saved before the ninth step"
 
 
+@pytest.mark.slow
 def test_restarted_ranks_go_on_from_the_latest(
     tmp_path: Path, through: dict[int, list[tuple[float, ...]]]
 ) -> None:
