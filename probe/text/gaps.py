@@ -49,7 +49,7 @@ def gap_sentences(run: Run, headline: Headline, table_rows: dict[str, int]) -> l
 
 
 def _remedy(run: Run, missing: list[str]) -> str:
-    """What would record it; who watches a loop has chosen to keep it and is not told to leave it."""
+    """What would record it; who watches a loop has chosen to keep it, and is left it."""
     if not run.manifest.recorder.startswith(_WATCHED):
         return f"A loop around {INITIALIZE} records that too."
     if "losses" in missing:
