@@ -92,7 +92,12 @@ TIERS = {"cpu": Tier.HOST, "disk": Tier.DISK}
     help="Ranks on this machine. Default: its GPUs, else two.",
 )
 @click.option("--nnodes", default="1", show_default=True, metavar="N", help="Machines.")
-@click.option("--node-rank", type=click.IntRange(min=0), default=0, help="Which machine this is.")
+@click.option(
+    "--node-rank",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Which machine this is; 0 begins the run.",
+)
 @click.option("--rdzv-endpoint", metavar="HOST:PORT", help="Where the machines meet.")
 @click.option("--max-restarts", type=click.IntRange(min=0), default=0, help="After a failure.")
 @click.option("--name", default="", metavar="TEXT", help="Name of the run. Default: the script's.")
@@ -176,7 +181,7 @@ def command(
     config: Path | None,
     nproc: int | None,
     nnodes: str,
-    node_rank: int,
+    node_rank: int | None,
     rdzv_endpoint: str | None,
     max_restarts: int,
     name: str,
@@ -207,6 +212,10 @@ def command(
         raise UsageError(
             f"--nnodes {nnodes} needs --rdzv-endpoint HOST:PORT, equal on all machines."
         )
+    if nnodes != "1" and node_rank is None:
+        raise UsageError(
+            f"--nnodes {nnodes} needs --node-rank: 0 on one machine, another number on each other."
+        )
     where = TIERS[offload_to]
     tiers = {
         None: (None, None),
@@ -220,7 +229,7 @@ def command(
         arguments=arguments,
         processes=nproc or default_processes(),
         nodes=nnodes,
-        node_rank=node_rank,
+        node_rank=node_rank or 0,
         rendezvous=rdzv_endpoint,
         max_restarts=max_restarts,
         config=config,

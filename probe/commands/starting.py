@@ -40,7 +40,7 @@ def launch_and_tell(request: RunRequest) -> int:
         finished = launch_with_line(request, line, on_output=line.pass_on)
     finally:
         line.end()
-    if finished.run_dir is not None:
+    if finished.run_dir is not None and finished.began_here:
         _print_end(finished.run_dir, finished.outcome.first)
     return finished.outcome.code
 

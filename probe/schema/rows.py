@@ -38,6 +38,10 @@ from probe.schema.vocabulary import (
 class Row(msgspec.Struct, frozen=True, kw_only=True):
     """One line of a table."""
 
+    attempt: Annotated[
+        Int, count("Restarts of this rank before the row; of a step done again the last one counts")
+    ] = 0
+
 
 class StepRow(Row, frozen=True, kw_only=True):
     """One optimizer step of one rank, applied or skipped: how long, what scale, what came out."""
