@@ -64,7 +64,8 @@ class Collectives:
         self.device = meeting.device
         self.clock = clock
         self._sequence = 0
-        self._transport: Transport = (
+        self._meeting: Meeting | None = meeting
+        self._carrier: Transport | None = (
             PeerToPeer(meeting.group, self.pool)
             if meeting.backend == "gloo"
             else LibraryCollectives(meeting.group, self.pool)
@@ -78,6 +79,12 @@ class Collectives:
                 break_off=self._transport.break_off,
             )
             atexit.register(self._say_goodbye)
+
+    @property
+    def _transport(self) -> Transport:
+        if self._carrier is None:
+            raise ProbeError("This engine was closed and has left its peers; build a new one.")
+        return self._carrier
 
     def all_gather(self, full: Tensor, own: Tensor, *, block: str) -> "Pending":
         """Fill `full` with all ranks' `own`, in rank order."""
@@ -144,9 +151,13 @@ class Collectives:
             self._lookout.leave_last_words(words)
 
     def close(self) -> None:
-        """Stop watching; peers learn that this rank is done."""
+        """Stop watching and leave the group; peers learn that this rank is done."""
         self._say_goodbye()
         atexit.unregister(self._say_goodbye)
+        if self._meeting is not None:
+            self._meeting.leave()
+            # Whoever still refers to the group keeps its threads.
+            self._meeting = self._carrier = self.launched = self.waited_for = None
 
     def take_tallies(self) -> dict[tuple[Phase, CollectiveOp], Tally]:
         """The counts since the last call."""
