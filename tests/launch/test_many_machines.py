@@ -159,6 +159,7 @@ def test_a_rank_that_fails_on_the_other_machine(start: Start, tmp_path: Path) ->
     assert "ValueError: boom" in messages
 
 
+@pytest.mark.slow
 def test_the_other_launcher_is_killed(start: Start, tmp_path: Path) -> None:
     # Its ranks outlive it until they print, and then they fail.
     body = "while True:\n    step()\n    print('on', flush=True)\n    time.sleep(0.05)\n"
@@ -173,6 +174,7 @@ def test_the_other_launcher_is_killed(start: Start, tmp_path: Path) -> None:
     assert not [item for item in check_run(run) if item.severity is Severity.ERROR]
 
 
+@pytest.mark.slow
 def test_interrupted_on_the_first_machine(start: Start, tmp_path: Path) -> None:
     machines = start("steps_without_end()\n")
     when(lambda: both_train(tmp_path / "runs"))
@@ -184,6 +186,7 @@ def test_interrupted_on_the_first_machine(start: Start, tmp_path: Path) -> None:
     assert (run.path / "tables/steps.parquet").exists()
 
 
+@pytest.mark.slow
 def test_ranks_that_are_started_anew_stay_in_their_run(start: Start, tmp_path: Path) -> None:
     body = "if node == 1 and not restarts: raise ValueError('once')\nstep()\n"
     machines = start(body, "--max-restarts", "1")
@@ -197,6 +200,7 @@ def test_ranks_that_are_started_anew_stay_in_their_run(start: Start, tmp_path: P
     assert {row["attempt"] for row in steps} == {1}
 
 
+@pytest.mark.slow
 def test_folders_that_are_not_shared_are_brought_together(start: Start, tmp_path: Path) -> None:
     (code, _, _), (other_code, _, told) = start("", folders=("here", "there")).ended()
     assert (code, other_code) == (0, 0)
