@@ -8,6 +8,7 @@ import click
 from probe.commands.choosing import DEFAULT_RUNS_DIR, RUNS_DIR_VARIABLE
 from probe.commands.machine import json_option, print_json, problem_json
 from probe.read.discovery import RunSummary, find_runs, is_readable
+from probe.remark import remark_of
 
 
 @click.command("list")
@@ -39,6 +40,7 @@ def command(folder: Path, limit: int | None, as_json: bool) -> None:
 def run_json(run: RunSummary) -> dict[str, Any]:
     """A run as a list tells it."""
     config = run.manifest.config
+    remark = remark_of(run.path, run.manifest)
     return {
         "name": run.name,
         "path": str(run.path),
@@ -54,6 +56,8 @@ def run_json(run: RunSummary) -> dict[str, Any]:
         "ranks": run.ranks,
         "steps": run.steps,
         "started_ns": run.started_ns,
+        "tags": remark.tags,
+        "notes": remark.notes,
         "problems": [problem_json(item) for item in run.problems],
     }
 

@@ -1,10 +1,12 @@
 """Opening a run for whoever needs its tables, and the numbers that a run is told by."""
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+
+import msgspec
 
 from probe.analyse.findings.catalogue import find_all
 from probe.analyse.findings.finding import Finding
@@ -20,12 +22,16 @@ from probe.analyse.steps.headline import (
 from probe.errors import FormatVersionError
 from probe.read.problem import Problem
 from probe.read.run import Run, load_run
+from probe.remark import remark_of
 from probe.schema.layout import FORMAT_MAJOR
 from probe.schema.tables import COMM, EVENTS, MEMORY, STEPS, TABLES, Table
 
 
 def open_readable(path: Path) -> Run:
-    """The run, refused in one sentence if its format is of another major version."""
+    """The run with the tags and notes that hold now.
+
+    It is refused in one sentence if its format is of another major version.
+    """
     run = load_run(path)
     if not run.readable:
         raise FormatVersionError(
@@ -33,7 +39,9 @@ def open_readable(path: Path) -> Run:
             f"version reads {FORMAT_MAJOR}.x; open it with the version of ZeroProbe that recorded "
             "it, or upgrade."
         )
-    return run
+    remark = remark_of(run.path, run.manifest)
+    manifest = msgspec.structs.replace(run.manifest, tags=remark.tags, notes=remark.notes)
+    return replace(run, manifest=manifest)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -125,5 +125,7 @@ def test_json_has_stable_keys(probe, make_run: MakeRun) -> None:
         "ranks": 2,
         "steps": 3,
         "started_ns": STARTED_NS,
+        "tags": [],
+        "notes": "",
         "problems": [],
     }
