@@ -14,6 +14,7 @@ import math
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Protocol
 
 import torch
@@ -35,6 +36,15 @@ from engine.storage import Places
 NORM_TILE_ELEMENTS = 262_144
 PART_ELEMENTS = 1_048_576
 MASK_BITS = 62
+
+
+class Squares(IntEnum):
+    """What a rank's sum of squares is of."""
+
+    NOT_FINITE = 0
+    OF_A_SLICE = 1
+    OF_ALL = 2
+    """Every rank would find the same."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,18 +108,23 @@ class Update:
 
     def run(self, *, scale: float) -> Outcome:
         """Step with gradients that were scaled by `scale`; every rank must call it."""
-        squares, finite = self._square_sum()
+        squares, of_what = self._square_sum()
         unused = self._mask()
-        words = [struct.unpack("<q", struct.pack("<d", squares))[0], int(finite)]
+        words = [struct.unpack("<q", struct.pack("<d", squares))[0], of_what]
         everyone = self._collectives.share(
             [*words, self._collectives.order, *unused], block="norm and finite check"
         )
         self._require_same_order([theirs[2] for theirs in everyone])
-        if not all(theirs[1] for theirs in everyone):
+        if any(theirs[1] == Squares.NOT_FINITE for theirs in everyone):
             offenders = self._name_offenders()
             return Outcome(applied=False, gradient_norm=norm_of(offenders), offenders=offenders)
         parts = [struct.unpack("<d", struct.pack("<q", theirs[0]))[0] for theirs in everyone]
-        total = math.fsum(parts) if self._stage.gradients_are_sliced else parts[0]
+        wholes = [
+            part
+            for part, theirs in zip(parts, everyone, strict=True)
+            if theirs[1] == Squares.OF_ALL
+        ]
+        total = wholes[0] if wholes else math.fsum(parts)
         norm = math.sqrt(total) / scale
         clip = min(1.0, self._clip_norm / (norm + 1e-6)) if self._clip_norm > 0 else None
         factor = 1 / scale
@@ -147,11 +162,12 @@ class Update:
 
     # - Agree
 
-    def _square_sum(self) -> tuple[float, bool]:
-        """The sum of squares of this rank's gradients, and whether all of them are finite."""
+    def _square_sum(self) -> tuple[float, "Squares"]:
+        """A sum of squares of gradients, and of which; or that not all of them are finite."""
         known = self._stage.square_sum
         if known is not None and math.isfinite(known):
-            return known, True
+            return known, Squares.OF_A_SLICE
+        of_what = Squares.OF_A_SLICE if self._stage.gradients_are_sliced else Squares.OF_ALL
         dots: list[Tensor] = []
         widened: Tensor | None = None
         for segment in self._stage.segments:
@@ -167,14 +183,14 @@ class Update:
                     piece = widened[: piece.numel()].copy_(piece)
                 dots.append(torch.dot(piece, piece))
         if not dots:
-            return 0.0, True
+            return 0.0, of_what
         total = float(torch.stack(dots).double().sum())
         if math.isfinite(total):
-            return total, True
+            return total, of_what
         gradients = [s.gradient for s in self._stage.segments if s.gradient is not None]
         if not all(bool(gradient.isfinite().all()) for gradient in gradients):
-            return 0.0, False
-        return float(sum(gradient.double().square().sum() for gradient in gradients)), True
+            return 0.0, Squares.NOT_FINITE
+        return float(sum(gradient.double().square().sum() for gradient in gradients)), of_what
 
     def _mask(self) -> list[int]:
         """Which trained parameters had a gradient here, as bits of a few words."""
@@ -231,6 +247,7 @@ class Update:
                 self.watch.after_update(part)
             self._follow(part)
             self.states.put_back(part)
+        self.states.install(self._stage.segments)
         self.states.settle()
         if self._link is not None:
             self._link.settle()
@@ -270,6 +287,9 @@ class Update:
             if factor != 1.0:
                 gradient.mul_(factor)
             segment.master.grad = gradient
+        if self._in_parts:
+            # The optimizer walks all its parameters in every call: let it see only these.
+            self.states.install(part)
         self.optimizer.step()
         for segment in part:
             segment.master.grad = None
