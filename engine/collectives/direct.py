@@ -157,6 +157,8 @@ class Direct:
         Stands still for at least one where an exchange is waited for, and fails when a peer that
         it needs is gone.
         """
+        if waiting is not None and (gone := waiting.missing & self._neighbours.lost):
+            raise LostPeerSignal(min(gone), RuntimeError("its line has ended"))
         for note in self._neighbours.hear(patiently=waiting is not None):
             key = note.tag, note.size_bytes
             exchange = self._under_way.get(key)
@@ -169,8 +171,6 @@ class Direct:
             else:
                 exchange.addresses[note.peer] = note.address
                 self._advance(exchange)
-        if waiting is not None and (gone := waiting.missing & self._neighbours.lost):
-            raise LostPeerSignal(min(gone), RuntimeError("its line has ended"))
 
     def _launch(
         self,

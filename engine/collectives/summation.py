@@ -108,8 +108,11 @@ def mean_into(
             into.mul_(factor)
         if add:
             into.add_(in_fp32(out[start:stop]))
-        squares.append(torch.dot(into, into))
         out[start:stop].copy_(into)
+        if add and out.dtype == torch.float16:
+            # A sum of micro-batches may be more than fp16 holds, unlike a mean over ranks.
+            into.copy_(out[start:stop])
+        squares.append(torch.dot(into, into))
     return float(torch.stack(squares).double().sum()) if squares else 0.0
 
 
