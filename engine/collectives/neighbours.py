@@ -87,7 +87,8 @@ class Neighbours:
                 line.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Give the lines back."""
+        """Give the lines back; peers hear of it even if a forked process holds copies."""
+        self.break_off()
         for line in self._lines.values():
             line.close()
 

@@ -4,6 +4,8 @@ import ctypes
 import os
 import signal
 import time
+from contextlib import suppress
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -203,3 +205,28 @@ def lines_after_closing() -> tuple[bool, bool]:
     before = isinstance(trainer.collectives._transport, Direct)
     trainer.close()
     return before, isinstance(trainer.collectives._transport, Direct)
+
+
+def overwritten_at_once() -> list[float]:
+    """Rank 0 uses its memory again as soon as it may, rank 1 is slow to read it."""
+    trainer = start(config(1))
+    collectives, rank = trainer.collectives, trainer.global_rank
+    board = torch.distributed.distributed_c10d._get_default_store()
+    own, full = torch.full((5,), 1.0 + rank), torch.zeros(10)
+    if rank == 0:
+        board.wait(["launched"])
+        collectives.all_gather(full, own, block="block").wait()
+        own.fill_(9.0)
+        board.set("overwritten", "")
+    else:
+        pending = collectives.all_gather(full, own, block="block")
+        board.set("launched", "")
+        with suppress(RuntimeError):  # Rank 0 should still stand in its wait.
+            board.wait(["overwritten"], timedelta(seconds=1))
+        pending.wait()
+    trainer.close()
+    return [float(value) for value in full[::5]]
+
+
+def test_memory_is_its_owners_again_only_when_all_have_read(teams: dict[int, Team]) -> None:
+    assert teams[2].run(overwritten_at_once) == [[1.0, 2.0]] * 2
