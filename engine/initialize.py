@@ -19,6 +19,7 @@ from engine.config.facts import ModelFacts, ScriptFacts
 from engine.config.flags import FlagOverrides
 from engine.config.load import Source, read_config
 from engine.config.policies import Config, SameHost
+from engine.config.same_host import same_host
 from engine.device_time import clock_of
 from engine.engine import Engine
 from engine.facts import Silence
@@ -40,9 +41,6 @@ from probe.errors import UsageError
 from probe.schema.handover import Handover
 from probe.schema.layout import CHECKPOINTS_DIR, OFFLOAD_DIR
 from probe.schema.vocabulary import Tier
-
-SAME_HOST_VARIABLE = "PROBE_SAME_HOST"
-"""Wins over the configuration."""
 
 Groups = Iterable[Parameter] | Iterable[dict[str, Any]]
 
@@ -98,7 +96,7 @@ def initialize(
         give_freed_memory_back()
     elif meeting.device.type == "cpu":
         keep_freed_memory()
-    collectives.read_each_other(willing=_same_host(chosen) is SameHost.MEMORY)
+    collectives.read_each_other(willing=same_host(chosen) is SameHost.MEMORY)
     replaced = leave_meta_device(model, meeting.device)
     built = _optimizer(chosen, optimizer, model_parameters, model)
     members = _members(model, built, replaced)
@@ -218,18 +216,6 @@ def _choose(
         for sentence in loaded.overrides:
             print(f"probe: {sentence}", file=sys.stderr)
     return loaded.config
-
-
-def _same_host(config: Config) -> SameHost:
-    asked = os.environ.get(SAME_HOST_VARIABLE)
-    if not asked:
-        return config.same_host
-    if asked not in tuple(SameHost):
-        raise UsageError(
-            f"{SAME_HOST_VARIABLE} is {asked!r}; it may be {' or '.join(SameHost)}, and says how"
-            " ranks of one host reach each other"
-        )
-    return SameHost(asked)
 
 
 def _say_where_activations_rest(device: torch.device, rank: int) -> None:

@@ -1,20 +1,14 @@
 """The optimizer step of one rank: agree, unscale, clip, update its segments.
 
-    every rank   squares of its gradients, finite or not, which parameters took part
-    together     one small exchange
-    every rank   the same decision: skip, or gradient × (clip / scale) -> optimizer -> masters
-                 -> this rank's 16-bit weights, a part of the segments after the other
-
-The norm is gathered in fp32 over short tiles and summed in fp64. Only when that is not finite is it
-looked at again element by element in fp64, so large finite gradients are never taken for an
-overflow.
+every rank   squares of its gradients, finite or not, which parameters took part
+together     one small exchange
+every rank   the same decision: skip, or gradient × (clip / scale) -> optimizer -> masters
+             -> this rank's 16-bit weights, a part of the segments after the other
 """
 
 import math
-import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import Protocol
 
 import torch
@@ -29,22 +23,13 @@ from engine.offenders import agree_on_offenders, name_bad_segments, norm_of
 from engine.optimizers import prefer_fused, require_elementwise, steps_in_parts
 from engine.partition import Member
 from engine.segments import Segment
+from engine.square_sum import SquareSum, square_sum, total_of
 from engine.stages import Stage
 from engine.states import States
 from engine.storage import Places
 
-NORM_TILE_ELEMENTS = 262_144
 PART_ELEMENTS = 1_048_576
 MASK_BITS = 62
-
-
-class Squares(IntEnum):
-    """What a rank's sum of squares is of."""
-
-    NOT_FINITE = 0
-    OF_A_SLICE = 1
-    OF_ALL = 2
-    """Every rank would find the same."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,23 +93,16 @@ class Update:
 
     def run(self, *, scale: float) -> Outcome:
         """Step with gradients that were scaled by `scale`; every rank must call it."""
-        squares, of_what = self._square_sum()
         unused = self._mask()
-        words = [struct.unpack("<q", struct.pack("<d", squares))[0], of_what]
         everyone = self._collectives.share(
-            [*words, self._collectives.order, *unused], block="norm and finite check"
+            [*square_sum(self._stage).words, self._collectives.order, *unused],
+            block="norm and finite check",
         )
         self._require_same_order([theirs[2] for theirs in everyone])
-        if any(theirs[1] == Squares.NOT_FINITE for theirs in everyone):
+        total = total_of([SquareSum.from_words(theirs[:2]) for theirs in everyone])
+        if total is None:
             offenders = self._name_offenders()
             return Outcome(applied=False, gradient_norm=norm_of(offenders), offenders=offenders)
-        parts = [struct.unpack("<d", struct.pack("<q", theirs[0]))[0] for theirs in everyone]
-        wholes = [
-            part
-            for part, theirs in zip(parts, everyone, strict=True)
-            if theirs[1] == Squares.OF_ALL
-        ]
-        total = wholes[0] if wholes else math.fsum(parts)
         norm = math.sqrt(total) / scale
         clip = min(1.0, self._clip_norm / (norm + 1e-6)) if self._clip_norm > 0 else None
         factor = 1 / scale
@@ -161,36 +139,6 @@ class Update:
         self.states.forget(self._stage.segments)
 
     # - Agree
-
-    def _square_sum(self) -> tuple[float, "Squares"]:
-        """A sum of squares of gradients, and of which; or that not all of them are finite."""
-        known = self._stage.square_sum
-        if known is not None and math.isfinite(known):
-            return known, Squares.OF_A_SLICE
-        of_what = Squares.OF_A_SLICE if self._stage.gradients_are_sliced else Squares.OF_ALL
-        dots: list[Tensor] = []
-        widened: Tensor | None = None
-        for segment in self._stage.segments:
-            gradient = segment.gradient
-            if gradient is None:
-                continue
-            for piece in torch.split(gradient, NORM_TILE_ELEMENTS):
-                if piece.dtype != torch.float32:
-                    if widened is None:
-                        widened = torch.empty(
-                            NORM_TILE_ELEMENTS, dtype=torch.float32, device=piece.device
-                        )
-                    piece = widened[: piece.numel()].copy_(piece)
-                dots.append(torch.dot(piece, piece))
-        if not dots:
-            return 0.0, of_what
-        total = float(torch.stack(dots).double().sum())
-        if math.isfinite(total):
-            return total, of_what
-        gradients = [s.gradient for s in self._stage.segments if s.gradient is not None]
-        if not all(bool(gradient.isfinite().all()) for gradient in gradients):
-            return 0.0, Squares.NOT_FINITE
-        return float(sum(gradient.double().square().sum() for gradient in gradients)), of_what
 
     def _mask(self) -> list[int]:
         """Which trained parameters had a gradient here, as bits of a few words."""

@@ -87,8 +87,7 @@ def mean_into(
     That is not finite when the result holds a value that is no number, or very large ones. `out`
     may be one of the contributions.
     """
-    tile = min(TILE_ELEMENTS, out.numel())
-    total = torch.empty(tile, dtype=torch.float32, device=out.device)
+    total = torch.empty(min(TILE_ELEMENTS, out.numel()), dtype=torch.float32, device=out.device)
     widened = torch.empty_like(total)
 
     def in_fp32(values: Tensor) -> Tensor:
@@ -98,20 +97,28 @@ def mean_into(
         return widened[: values.numel()].copy_(values)
 
     squares = []
-    first, *others = contributions
     for start in range(0, out.numel(), TILE_ELEMENTS):
         stop = min(start + TILE_ELEMENTS, out.numel())
-        into = total[: stop - start].copy_(first.part(start, stop))
-        for contribution in others:
-            into.add_(in_fp32(contribution.part(start, stop)))
+        into, tile = total[: stop - start], out[start:stop]
+        first, *others = (contribution.part(start, stop) for contribution in contributions)
+        if others and first.dtype == torch.float32:
+            torch.add(first, others.pop(0), out=into)
+        else:
+            into.copy_(first)
+        for values in others:
+            into.add_(in_fp32(values))
+        if out.dtype == torch.float32 and not add:
+            torch.mul(into, factor, out=tile)
+            squares.append(torch.dot(tile, tile))
+            continue
         if factor != 1.0:
             into.mul_(factor)
         if add:
-            into.add_(in_fp32(out[start:stop]))
-        out[start:stop].copy_(into)
+            into.add_(in_fp32(tile))
+        tile.copy_(into)
         if add and out.dtype == torch.float16:
             # A sum of micro-batches may be more than fp16 holds, unlike a mean over ranks.
-            into.copy_(out[start:stop])
+            into.copy_(tile)
         squares.append(torch.dot(into, into))
     return float(torch.stack(squares).double().sum()) if squares else 0.0
 
