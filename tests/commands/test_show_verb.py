@@ -80,6 +80,7 @@ def test_json_is_the_whole_of_it(probe, make_run: MakeRun) -> None:
         "last_loss_step": 2,
         "loss_scale": None,
         "peak_device": None,
+        "peak_ledger": None,
         "peak_rss": {"rank": 0, "peak_bytes": 10**9},
         "wire_bytes": 100.0,
     }
