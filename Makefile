@@ -4,6 +4,9 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 TESTS ?= tests
+JOBS ?= 2
+# A file stays on one worker, so that what it starts is started once.
+PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 
@@ -33,12 +36,16 @@ sample-runs: env ## Record sample_runs/ again
 	$(BIN)/python -m sample_runs.record
 
 .PHONY: test
-test: env ## Run the whole suite
-	$(BIN)/python -m pytest -n 2 --dist loadfile $(TESTS)
+test: env ## Run the suite but for the slow rest
+	$(PYTEST) -m 'not slow' $(TESTS)
+
+.PHONY: slow
+slow: env ## Run the slow rest: 50 kills, all examples, the demo, every command of the README
+	$(PYTEST) -m slow $(TESTS)
 
 .PHONY: quick
 quick: env ## Run what takes seconds, not minutes
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m 'not slow and not browser' $(TESTS)
+	$(PYTEST) -m 'not slow and not browser' $(TESTS)
 
 .PHONY: lint
 lint: env ## Check format, lint rules and types

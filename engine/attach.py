@@ -115,6 +115,7 @@ def _described(header: Header, engine: Engine, members: list[Member]) -> Header:
     return Header(
         rank=header.rank,
         local_rank=header.local_rank,
+        node=header.node,
         host=header.host,
         pid=header.pid,
         clock=header.clock,

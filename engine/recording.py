@@ -53,6 +53,7 @@ class Session:
         self.header = Header(
             rank=int(os.environ.get("RANK", "0")),
             local_rank=int(os.environ.get("LOCAL_RANK", "0")),
+            node=handover.node,
             host=host_name(),
             pid=os.getpid(),
             clock=Clock(wall_ns=time.time_ns(), monotonic_ns=time.monotonic_ns()),

@@ -282,6 +282,7 @@ class _RecordedLoop(Watch):
         self._session.header = type(header)(
             rank=header.rank,
             local_rank=header.local_rank,
+            node=header.node,
             host=header.host,
             pid=header.pid,
             clock=header.clock,

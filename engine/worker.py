@@ -14,13 +14,14 @@ from pathlib import Path
 from types import TracebackType
 
 from engine.recording import begin
+from engine.run_dir import met
 from probe.schema.handover import HANDOVER_VARIABLE, Handover
 
 
 def main() -> None:
     """Run the script and see it out."""
     text = os.environ.get(HANDOVER_VARIABLE)
-    session = begin(Handover.from_text(text) if text else Handover())
+    session = begin(met(Handover.from_text(text)) if text else Handover())
     script = sys.argv[1]
     sys.argv = sys.argv[1:]
     sys.path[0] = str(Path(script).resolve().parent)

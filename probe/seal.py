@@ -148,7 +148,13 @@ def _write_table(run: Run, table: Table) -> SealedTable:
         with temporary.open("xb") as file, _parquet_writer(file, arrow_schema(table)) as writer:
             # One rank at a time, so that memory holds one rank at a time.
             for rank in sorted({*run.ranks, *_sealed_bytes(run, table)}):
-                loaded = load_table(run.path, table, ranks=[rank], limit_bytes=NO_LIMIT_BYTES)
+                loaded = load_table(
+                    run.path,
+                    table,
+                    ranks=[rank],
+                    limit_bytes=NO_LIMIT_BYTES,
+                    every_attempt=True,
+                )
                 for start in range(0, loaded.table.num_rows, ROWS_PER_GROUP):
                     group = loaded.table.slice(start, ROWS_PER_GROUP)
                     writer.write_table(group, row_group_size=ROWS_PER_GROUP)

@@ -1,10 +1,16 @@
-"""What all tests share: how hypothesis searches, and what a skip may hide."""
+"""What all tests share: how hypothesis searches, what a skip may hide, who is started only once."""
 
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.engine.team import Team
+
+LONG_ROOMS = ("app", "report", "readme", "examples", "samples", "launch", "telemetry", "checkpoint")
+"""Few tests that take long, in the order in which they begin: a worker that meets them last keeps
+the others waiting."""
 
 # The machine may be busy, so no example is judged by its time; and what was found stays found, so
 # that a change is judged by the same examples as the one before it.
@@ -27,3 +33,18 @@ def pytest_runtest_makereport(
         report.outcome = "failed"
         report.longrepr = f"skipped in CI: {report.longrepr}"
     return report
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long rooms come first; within a room everything stays in its order."""
+    rank = {room: place for place, room in enumerate(LONG_ROOMS)}
+    items.sort(key=lambda item: rank.get(item.path.parent.name, len(rank)))
+
+
+@pytest.fixture(scope="session")
+def teams() -> Iterator[dict[int, Team]]:
+    """Teams of processes, one a world size, started when first asked for."""
+    formed = {world: Team(world) for world in (1, 2, 3, 4)}
+    yield formed
+    for team in formed.values():
+        team.stop()

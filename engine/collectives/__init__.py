@@ -66,7 +66,8 @@ class Collectives:
         self.device = meeting.device
         self.clock = clock
         self._sequence = 0
-        self._transport: Transport = (
+        self._meeting: Meeting | None = meeting
+        self._carrier: Transport | None = (
             PeerToPeer(meeting.group, self.pool)
             if meeting.backend == "gloo"
             else LibraryCollectives(meeting.group, self.pool)
@@ -98,7 +99,13 @@ class Collectives:
             share=lambda thing: self.share_objects(thing, block="neighbours"),
         )
         if neighbours is not None:
-            self._transport = Direct(self._transport, neighbours, rank=self.rank)
+            self._carrier = Direct(self._transport, neighbours, rank=self.rank)
+
+    @property
+    def _transport(self) -> Transport:
+        if self._carrier is None:
+            raise ProbeError("This engine was closed and has left its peers; build a new one.")
+        return self._carrier
 
     def all_gather(self, full: Tensor, own: Tensor, *, block: str) -> "Pending":
         """Fill `full` with all ranks' `own`, in rank order."""
@@ -165,9 +172,13 @@ class Collectives:
             self._lookout.leave_last_words(words)
 
     def close(self) -> None:
-        """Stop watching; peers learn that this rank is done."""
+        """Stop watching and leave the group; peers learn that this rank is done."""
         self._say_goodbye()
         atexit.unregister(self._say_goodbye)
+        if self._meeting is not None:
+            self._meeting.leave()
+            # Whoever still refers to the group keeps its threads.
+            self._meeting = self._carrier = self.launched = self.waited_for = None
 
     def take_tallies(self) -> dict[tuple[Phase, CollectiveOp], Tally]:
         """The counts since the last call."""
@@ -175,8 +186,8 @@ class Collectives:
         return taken
 
     def _say_goodbye(self) -> None:
-        if isinstance(self._transport, Direct):
-            self._transport = self._transport.close()
+        if isinstance(self._carrier, Direct):
+            self._carrier.close()
         if self._lookout is not None:
             self._lookout.leave_last_words(f"ended its part {self._lookout.activity}")
             self._lookout.close()

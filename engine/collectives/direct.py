@@ -146,10 +146,9 @@ class Direct:
         """End the lines; peers that wait for this rank go on too."""
         self._neighbours.break_off()
 
-    def close(self) -> Transport:
-        """Give the lines back; from here on sockets serve."""
+    def close(self) -> None:
+        """Give the lines back."""
         self._neighbours.close()
-        return self._sockets
 
     def serve(self, waiting: _Exchange | None = None) -> None:
         """Take the notes that have come, and do what they allow.

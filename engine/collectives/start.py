@@ -26,6 +26,11 @@ class Meeting:
     local_rank: int
     backend: str
 
+    def leave(self) -> None:
+        """Give back a group that was made for this meeting: its threads look for work for ever."""
+        if self.group is not dist.group.WORLD and dist.is_initialized():
+            dist.destroy_process_group(self.group)
+
 
 def meet(*, port: int | None = None) -> Meeting:
     """Join the process group, starting it when nobody has."""

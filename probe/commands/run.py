@@ -1,19 +1,17 @@
-"""`probe run`: start a training script on several ranks and record it."""
+"""`probe run`: the options, and the request that they come to; `starting` carries it out."""
 
-import shlex
-import shutil
 from pathlib import Path
 
 import click
 
 from probe.commands.choosing import DEFAULT_RUNS_DIR, RUNS_DIR_VARIABLE
 from probe.commands.spelled import EveryBlock, Listed, StepRange
+from probe.commands.starting import launch_and_tell, tell_plan
 from probe.errors import UsageError
 from probe.launch.request import (
     HANG_TIMEOUT_S,
     RunRequest,
     check_request,
-    command_of,
     default_processes,
 )
 from probe.launch.resuming import find_origin
@@ -94,7 +92,12 @@ TIERS = {"cpu": Tier.HOST, "disk": Tier.DISK}
     help="Ranks on this machine. Default: its GPUs, else two.",
 )
 @click.option("--nnodes", default="1", show_default=True, metavar="N", help="Machines.")
-@click.option("--node-rank", type=click.IntRange(min=0), default=0, help="Which machine this is.")
+@click.option(
+    "--node-rank",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Which machine this is; 0 begins the run.",
+)
 @click.option("--rdzv-endpoint", metavar="HOST:PORT", help="Where the machines meet.")
 @click.option("--max-restarts", type=click.IntRange(min=0), default=0, help="After a failure.")
 @click.option("--name", default="", metavar="TEXT", help="Name of the run. Default: the script's.")
@@ -178,7 +181,7 @@ def command(
     config: Path | None,
     nproc: int | None,
     nnodes: str,
-    node_rank: int,
+    node_rank: int | None,
     rdzv_endpoint: str | None,
     max_restarts: int,
     name: str,
@@ -209,6 +212,10 @@ def command(
         raise UsageError(
             f"--nnodes {nnodes} needs --rdzv-endpoint HOST:PORT, equal on all machines."
         )
+    if nnodes != "1" and node_rank is None:
+        raise UsageError(
+            f"--nnodes {nnodes} needs --node-rank: 0 on one machine, another number on each other."
+        )
     where = TIERS[offload_to]
     tiers = {
         None: (None, None),
@@ -222,7 +229,7 @@ def command(
         arguments=arguments,
         processes=nproc or default_processes(),
         nodes=nnodes,
-        node_rank=node_rank,
+        node_rank=node_rank or 0,
         rendezvous=rdzv_endpoint,
         max_restarts=max_restarts,
         config=config,
@@ -265,65 +272,6 @@ def command(
     )
     check_request(request)
     if dry_run:
-        _tell_plan(request)
+        tell_plan(request)
         return
-    ctx.exit(_launch(request))
-
-
-def _tell_plan(request: RunRequest) -> None:
-    """What would be started, where it would be recorded, and what the ranks would be told."""
-    command = command_of(request, Path("REPORT"))
-    click.echo(f"processes   {request.processes} on each of {request.nodes} machine(s)")
-    click.echo(f"command     {shlex.join(command)}")
-    click.echo(f"recorded    {f'below {request.runs_dir}' if request.record else 'not at all'}")
-    for name, value in request.flags.given().items():
-        click.echo(f"flag        {name} = {value}")
-    if (window := request.profile) is not None:
-        ranks = ", ".join(map(str, window.ranks))
-        steps = f"steps {window.first_step} to {window.end_step - 1}"
-        click.echo(f"profiled    {steps} on rank {ranks}{_with(window)}")
-    every = request.numerics_every
-    click.echo(f"numerics    {f'every {every} steps' if every else 'never'}")
-
-
-def _with(window: ProfileWindow) -> str:
-    return f", with {', '.join(window.details)}" if window.details else ""
-
-
-def _launch(request: RunRequest) -> int:
-    """Start, keep the live line, and end with a summary."""
-    from probe.commands.following import launch_with_line
-    from probe.text.live_line import LiveLine
-
-    line = LiveLine(columns=shutil.get_terminal_size().columns)
-    try:
-        finished = launch_with_line(request, line, on_output=line.pass_on)
-    finally:
-        line.end()
-    if finished.run_dir is not None:
-        _print_end(finished.run_dir, finished.outcome.first)
-    return finished.outcome.code
-
-
-def _print_end(run_dir: Path, first_failed: int | None) -> None:
-    """The summary of a run, on stderr: what stands on stdout is the script's."""
-    from probe.read.run import load_run
-    from probe.telling.ending import cause_of, recording_stopped
-    from probe.telling.run import tell
-    from probe.text.run_end import run_end
-    from probe.text.terminal import make_console, print_plainly
-
-    console = make_console(stderr=True)
-    if not run_dir.is_dir():
-        console.print(f"{run_dir} was removed meanwhile; nothing of the run is left.")
-        return
-    run = load_run(run_dir)
-    told = tell(run)
-    view = run_end(
-        run,
-        told.headline,
-        findings=told.findings,
-        cause=cause_of(run, first_failed),
-        recording_stopped=recording_stopped(run),
-    )
-    print_plainly(console, view)
+    ctx.exit(launch_and_tell(request))

@@ -40,6 +40,8 @@ class Finished:
     outcome: Outcome
     run_dir: Path | None
     """None if nothing was recorded."""
+    began_here: bool = True
+    """False where this machine joined a run that another one speaks for."""
     wall_ns: int
 
 

@@ -54,8 +54,12 @@ class Watcher:
         return self._latest
 
     def _look(self) -> None:
-        news = self._steps.poll().rows.to_pylist()
-        mine = [row for row in news if row["rank"] == 0]
+        news = self._steps.poll()
+        if news.from_start:
+            # Ranks were started anew and went back: what they did since their checkpoint is void.
+            self._recent_ns.clear()
+            self._latest = Progress(expected_steps=self._latest.expected_steps)
+        mine = [row for row in news.rows.to_pylist() if row["rank"] == 0]
         self._recent_ns.extend(row["wall_ns"] for row in mine)
         for row in self._memory.poll().rows.to_pylist():
             held = row["peak_allocated_bytes"] or row["peak_rss_bytes"] or 0

@@ -63,16 +63,24 @@ def command_of(request: RunRequest, report: Path) -> list[str]:
     spread = ["--nproc-per-node", str(request.processes), "--nnodes", request.nodes]
     if request.rendezvous:
         spread += ["--rdzv-backend", "c10d", "--rdzv-endpoint", request.rendezvous]
-        spread += ["--node-rank", str(request.node_rank)]
     spread += ["--max-restarts", str(request.max_restarts)]
     worker = ["-m", "engine.worker", str(request.script), *request.arguments]
     return [sys.executable, "-m", "engine.agent", str(report), *spread, *worker]
 
 
-def environment_of(request: RunRequest, run_dir: Path | None) -> dict[str, str]:
-    """The variables of the ranks: ours, and a fair share of the cores unless someone chose."""
+def environment_of(
+    request: RunRequest, run_dir: Path | None, word_file: Path | None = None
+) -> dict[str, str]:
+    """The variables of the ranks: ours, and a fair share of the cores unless someone chose.
+
+    Without a run directory and with a word file the ranks find the directory, and leave word.
+    """
     handover = Handover(
         run_dir=str(run_dir.resolve()) if run_dir else None,
+        node=request.node_rank,
+        many_nodes=request.nodes != "1",
+        runs_dir=str(request.runs_dir.resolve()) if word_file else None,
+        word_file=str(word_file) if word_file else None,
         job=run_dir.name if run_dir else uuid.uuid4().hex,
         config_path=str(request.config.resolve()) if request.config else None,
         flags=request.flags,

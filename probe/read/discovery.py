@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from probe.errors import NotARunError
-from probe.read.documents import read_evidence, read_manifest
+from probe.read.documents import read_evidence
 from probe.read.inside import rank_folders
+from probe.read.nodes import read_whole
 from probe.read.problem import Problem
 from probe.read.status import Verdict, conclude_status
 from probe.schema.documents import Manifest
@@ -75,7 +76,7 @@ def summarise(path: Path) -> RunSummary | None:
     """One run as a list shows it; None where there is none, or it cannot be entered."""
     try:
         ranks, problems = rank_folders(path)
-        manifest, found = read_manifest(path)
+        manifest, found = read_whole(path)
         changed_ns = path.stat().st_mtime_ns
     except OSError:
         return None

@@ -10,8 +10,16 @@ from probe.read.inside import RefusedFileError, open_inside, read_small
 from probe.read.problem import Problem
 from probe.read.status import RankEvidence
 from probe.schema.codec import decode_document
-from probe.schema.documents import Header, Heartbeat, Manifest
-from probe.schema.layout import FORMAT_MAJOR, HEADER, HEARTBEAT, MANIFEST, rank_dir, supports
+from probe.schema.documents import Header, Heartbeat, Manifest, NodeFacts
+from probe.schema.layout import (
+    FORMAT_MAJOR,
+    HEADER,
+    HEARTBEAT,
+    MANIFEST,
+    node_document,
+    rank_dir,
+    supports,
+)
 from probe.schema.vocabulary import Severity
 
 LARGEST_DOCUMENT_BYTES = 16 << 20
@@ -40,6 +48,11 @@ def read_manifest(root: Path) -> tuple[Manifest | None, list[Problem]]:
             )
         )
     return manifest, problems
+
+
+def read_node(root: Path, node: int) -> tuple[NodeFacts | None, list[Problem]]:
+    """What the launcher of a machine says that joined the run."""
+    return _read(root, NodeFacts, node_document(node), missing="How its ranks ended is unknown.")
 
 
 def read_header(root: Path, rank: int) -> tuple[Header | None, list[Problem]]:

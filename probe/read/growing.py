@@ -61,5 +61,5 @@ class GrowingTable:
 
 
 def _sorted(rows: pa.Table) -> pa.Table:
-    # Stable: of a step that was repeated the last attempt stays last.
+    # Stable: rows of one step keep the order in which they were written.
     return rows.sort_by([("rank", "ascending"), ("step", "ascending")])

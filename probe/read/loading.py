@@ -7,7 +7,7 @@ A seal that goes on at this very moment moves rows from there to here: then the 
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -15,16 +15,24 @@ import pandas as pd
 import pyarrow as pa
 
 from probe.errors import UsageError
+from probe.read.attempts import (
+    RULED_BY,
+    STEP,
+    begins_of,
+    counted,
+    has_step,
+    restarted_ranks,
+    taken_back,
+)
 from probe.read.columns import RANK, arrow_schema
 from probe.read.inside import RefusedFileError, listed_ranks
 from probe.read.problem import Problem
 from probe.read.sealed import READING_ERRORS, Sealed, TooLargeError, identity_of, read_sealed
 from probe.read.unsealed import MEMORY_LIMIT_BYTES, load_rank_lines, too_large
 from probe.schema.layout import TABLES_DIR
-from probe.schema.tables import Table
+from probe.schema.tables import STEPS, Table
 from probe.schema.vocabulary import Severity
 
-STEP = "step"
 _ATTEMPTS = 3
 """Loads of one table that a seal may overtake; it replaces a table once."""
 
@@ -51,15 +59,28 @@ def load_table(
     columns: Sequence[str] | None = None,
     ranks: Collection[int] | None = None,
     limit_bytes: int = MEMORY_LIMIT_BYTES,
+    restarted: Collection[int] = (),
+    every_attempt: bool = False,
 ) -> Loaded:
-    """The chosen columns and ranks of a table; all of them by default."""
+    """The chosen columns and ranks of a table; all of them by default.
+
+    Of steps that were done again after a restart the last attempt is there, or every one.
+    `restarted` names ranks that may have rows of attempts which this table does not show.
+    """
     chosen = checked_columns(table, columns)
+
+    def load_once() -> Loaded:
+        loaded = _load_once(root, table, chosen, ranks, limit_bytes)
+        if not every_attempt and has_step(table):
+            loaded = _without_taken_back(root, table, loaded, restarted, limit_bytes)
+        return replace(loaded, table=loaded.table.select(list(chosen)))
+
     for _ in range(_ATTEMPTS - 1):
         before = identity_of(root, table)
-        loaded = _load_once(root, table, chosen, ranks, limit_bytes)
+        loaded = load_once()
         if identity_of(root, table) == before:
             return loaded
-    return _load_once(root, table, chosen, ranks, limit_bytes)
+    return load_once()
 
 
 def checked_columns(table: Table, columns: Sequence[str] | None) -> Sequence[str]:
@@ -82,8 +103,9 @@ def _load_once(
     ranks: Collection[int] | None,
     limit_bytes: int,
 ) -> Loaded:
-    # Sorting needs both, wanted or not.
-    reading = list(dict.fromkeys([*columns, RANK, *([STEP] if _has_step(table) else [])]))
+    # Sorting and the rule for restarts need them, wanted or not.
+    by_step = has_step(table)
+    reading = list(dict.fromkeys([*columns, *(RULED_BY if by_step else [RANK])]))
     sealed, problems = _load_sealed(
         root, table, columns=reading, ranks=ranks, limit_bytes=limit_bytes
     )
@@ -114,10 +136,32 @@ def _load_once(
         source_bytes[rank] = lines.end_offset
     together = pa.concat_tables([part for part in parts if part.num_rows] or parts[:1])
     return Loaded(
-        table=_sorted(together, by_step=_has_step(table)).select(list(columns)),
+        table=_sorted(together, by_step=by_step),
         problems=tuple(dict.fromkeys(problems)),
         source_bytes=source_bytes,
     )
+
+
+def _without_taken_back(
+    root: Path, table: Table, loaded: Loaded, restarted: Collection[int], limit_bytes: int
+) -> Loaded:
+    """The rows that count, and for the steps a word on the others."""
+    ranks = restarted_ranks(loaded.table) | set(restarted)
+    if not ranks:
+        return loaded
+    steps = loaded.table
+    if table is not STEPS:
+        steps = load_table(
+            root,
+            STEPS,
+            columns=RULED_BY,
+            ranks=ranks,
+            limit_bytes=limit_bytes,
+            every_attempt=True,
+        ).table
+    left = counted(loaded.table, begins_of(steps))
+    words = taken_back(loaded.table, left) if table is STEPS else []
+    return replace(loaded, table=left, problems=(*loaded.problems, *words))
 
 
 def _load_sealed(
@@ -142,10 +186,6 @@ def _load_sealed(
     except READING_ERRORS as error:
         return nothing, [_unreadable_seal(table, error)]
     return sealed, list(sealed.problems)
-
-
-def _has_step(table: Table) -> bool:
-    return any(column.name == STEP and not column.optional for column in table.fields)
 
 
 def _sorted(rows: pa.Table, *, by_step: bool) -> pa.Table:

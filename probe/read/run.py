@@ -13,9 +13,10 @@ import pyarrow as pa
 
 from probe.errors import NotARunError, UsageError
 from probe.read.columns import arrow_schema
-from probe.read.documents import read_evidence, read_manifest
+from probe.read.documents import read_evidence
 from probe.read.inside import rank_folders
 from probe.read.loading import Loaded, checked_columns, load_table
+from probe.read.nodes import read_whole
 from probe.read.problem import Problem
 from probe.read.run_traces import check_traces
 from probe.read.status import RankEvidence, Verdict, conclude_status
@@ -70,7 +71,15 @@ class Run:
         table = known_table(table) if isinstance(table, str) else table
         if not self.readable:
             return _nothing_of(table, columns)
-        return load_table(self.path, table, columns=columns, ranks=ranks, limit_bytes=limit_bytes)
+        asked = self.headers if ranks is None else self.headers.keys() & set(ranks)
+        return load_table(
+            self.path,
+            table,
+            columns=columns,
+            ranks=ranks,
+            limit_bytes=limit_bytes,
+            restarted=[rank for rank in asked if self.headers[rank].attempt > 0],
+        )
 
 
 def load_run(path: str | Path) -> Run:
@@ -83,7 +92,7 @@ def load_run(path: str | Path) -> Run:
         ranks, problems = rank_folders(path)
     except OSError as error:
         raise NotARunError(f"{path} cannot be opened ({error.strerror}).") from error
-    manifest, found = read_manifest(path)
+    manifest, found = read_whole(path)
     problems += found
     if manifest is None and not ranks:
         raise NotARunError(

@@ -5,12 +5,13 @@ was copied anew) is read from its start again, and the news say so.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import fstat
 from pathlib import Path
 
 import pyarrow as pa
 
+from probe.read.attempts import RULED_BY, begins_of, counted, has_step
 from probe.read.columns import arrow_schema
 from probe.read.inside import RefusedFileError, listed_ranks, open_inside
 from probe.read.loading import checked_columns
@@ -18,7 +19,7 @@ from probe.read.problem import Problem
 from probe.read.sealed import identity_of
 from probe.read.unsealed import MEMORY_LIMIT_BYTES, load_rank_lines
 from probe.schema.layout import rank_dir
-from probe.schema.tables import Table
+from probe.schema.tables import STEPS, Table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +44,7 @@ class _Place:
 
 
 class Tail:
-    """A place in one table of a live run."""
+    """A place in one table of a live run; of steps that were done again the last attempt counts."""
 
     def __init__(
         self,
@@ -53,11 +54,65 @@ class Tail:
         columns: Sequence[str] | None = None,
         limit_bytes: int = MEMORY_LIMIT_BYTES,
     ) -> None:
+        self._columns = list(checked_columns(table, columns))
+        ruled = has_step(table)
+        reading = list(dict.fromkeys([*self._columns, *(RULED_BY if ruled else ())]))
+        self._rows = _RawTail(root, table, columns=reading, limit_bytes=limit_bytes)
+        self._steps = self._rows if table is STEPS or not ruled else _steps_tail(root, limit_bytes)
+        self._ruled = ruled
+        self._begins: dict[tuple[int, int], int] = {}
+        self._gave_rows = False
+
+    def poll(self) -> News:
+        """The rows that are new and count."""
+        news = self._rows.poll()
+        if self._ruled:
+            steps = news if self._steps is self._rows else self._steps.poll()
+            went_back = self._learn(steps)
+            if went_back and self._gave_rows and not news.from_start:
+                self._rows.rewind()
+                news = replace(self._rows.poll(), from_start=True)
+            news = replace(news, rows=counted(news.rows, self._begins))
+        self._gave_rows = self._gave_rows or news.rows.num_rows > 0
+        return replace(news, rows=news.rows.select(self._columns))
+
+    def _learn(self, steps: News) -> bool:
+        """Take note of where attempts began; whether one began that takes steps back."""
+        if steps.from_start:
+            self._begins.clear()
+        went_back = False
+        for key, step in begins_of(steps.rows).items():
+            known = self._begins.get(key)
+            if known is None or step < known:
+                self._begins[key] = step
+                went_back = went_back or key[1] > 0
+        return went_back
+
+
+def _steps_tail(root: Path, limit_bytes: int) -> "_RawTail":
+    return _RawTail(root, STEPS, columns=RULED_BY, limit_bytes=limit_bytes)
+
+
+class _RawTail:
+    """A place in one table of a live run, with every row that was written."""
+
+    def __init__(
+        self,
+        root: Path,
+        table: Table,
+        *,
+        columns: Sequence[str],
+        limit_bytes: int,
+    ) -> None:
         self._root = root
         self._table = table
-        self._columns = list(checked_columns(table, columns))
+        self._columns = list(columns)
         self._limit_bytes = limit_bytes
         self._places: dict[int, _Place] = {}
+
+    def rewind(self) -> None:
+        """Read all of it again at the next poll."""
+        self._places.clear()
 
     def poll(self) -> News:
         """The rows that are new."""

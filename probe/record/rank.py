@@ -17,7 +17,7 @@ import msgspec
 
 from probe.record.appending import LineFile
 from probe.record.replacing import replace_file
-from probe.schema.codec import encode_document, encode_row, encode_rows
+from probe.schema.codec import decode_document, encode_document, encode_row, encode_rows
 from probe.schema.documents import Header, Heartbeat, LastCollective
 from probe.schema.layout import (
     HEADER,
@@ -49,13 +49,15 @@ class RankWriter:
         self._last_step: int | None = None
         self._stop_reason = ""
         self._lost_rows = 0
+        self._attempt = 0
         # A rank has a thread that beats beside the one that trains.
         self._turn = threading.RLock()
         try:
             if (run_dir / TABLES_DIR).exists():
                 raise FileExistsError(f"{run_dir} is sealed; record into a new run")
             self._dir.mkdir(parents=True, exist_ok=True)
-            replace_file(self._dir / HEADER, encode_document(header))
+            self._attempt = _attempts_before(self._dir / HEADER)
+            self._write_header(header)
             # The first one whole, like the header: a rank that is killed here leaves no empty file.
             replace_file(self._dir / HEARTBEAT, _line_of(Heartbeat(time_ns=time.time_ns())))
             self._heartbeat_fd = os.open(self._dir / HEARTBEAT, os.O_RDWR | os.O_CLOEXEC)
@@ -82,7 +84,7 @@ class RankWriter:
         if self._stop_reason:
             return
         try:
-            replace_file(self._dir / HEADER, encode_document(header))
+            self._write_header(header)
         except Exception as error:
             self._stop(error)
 
@@ -150,11 +152,17 @@ class RankWriter:
         self._heartbeat_fd = None
         self._stop_reason = self._stop_reason or "closed"
 
+    def _write_header(self, header: Header) -> None:
+        told = msgspec.structs.replace(header, attempt=self._attempt)
+        replace_file(self._dir / HEADER, encode_document(told))
+
     def _write(self, rows: Sequence[Row]) -> None:
         if self._stop_reason:
             self._lost_rows += len(rows)
             return
         try:
+            if self._attempt:
+                rows = [msgspec.structs.replace(row, attempt=self._attempt) for row in rows]
             lines = encode_rows(rows)
             if len(lines) > LONGEST_LINE_BYTES:
                 longest_bytes = max(map(len, lines.splitlines(keepends=True)))
@@ -207,6 +215,7 @@ class RankWriter:
         if self._heartbeat_fd is None:
             return  # The folder never became ours: it could not be made, or its run is sealed.
         note = EventRow(
+            attempt=self._attempt,
             time_ns=time.monotonic_ns(),
             kind=EventKind.RECORDING_STOPPED,
             step=self._last_step,
@@ -219,6 +228,15 @@ class RankWriter:
         if not self._stop_reason:
             return ""
         return f"{self._lost_rows} rows lost; {self._stop_reason}"
+
+
+def _attempts_before(header: Path) -> int:
+    """How often this rank was started before: its folder tells, whatever started it again."""
+    try:
+        content = header.read_bytes()
+    except FileNotFoundError:
+        return 0
+    return decode_document(content, Header)[0].attempt + 1
 
 
 def _line_of(heartbeat: Heartbeat) -> bytes:

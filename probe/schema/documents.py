@@ -1,6 +1,6 @@
-"""The three small documents of a run: its manifest, a rank's header and a rank's heartbeat.
+"""The small documents of a run: its manifest, a rank's header and heartbeat, other machines' facts.
 
-Each has one writer (launcher, rank, rank), and each field a default: what is missing or damaged
+Each has one writer (a launcher or a rank), and each field a default: what is missing or damaged
 takes nothing else with it. Names and texts in them come from strangers and are only ever shown.
 """
 
@@ -139,6 +139,21 @@ class Manifest(Document, frozen=True, kw_only=True):
     """What could not be recorded, in sentences."""
 
 
+class NodeFacts(Document, frozen=True, kw_only=True):
+    """A machine that joined a run which another one began; written by its own launcher."""
+
+    run_id: str = ""
+    node: Int = 0
+    status: RunStatus = RunStatus.RUNNING
+    started_ns: Int | None = None
+    """Wall clock of that machine, ns since 1970."""
+    ended_ns: Int | None = None
+    host: HostFacts = HostFacts()
+    versions: dict[str, str] = {}
+    exit_codes: dict[str, Int] = {}
+    """Of its own ranks, by their number in the whole run."""
+
+
 class Remark(Document, frozen=True, kw_only=True):
     """What people wrote about a run at one time."""
 
@@ -170,6 +185,10 @@ class Header(Document, frozen=True, kw_only=True):
     format_version: str = FORMAT_VERSION
     rank: Int = 0
     local_rank: Int = 0
+    node: Int = 0
+    """The number that its machine was started with."""
+    attempt: Int = 0
+    """How often this rank had been started before in the same run."""
     host: str = ""
     pid: Int | None = None
     device: str = ""

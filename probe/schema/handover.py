@@ -47,6 +47,14 @@ class Handover(Document, frozen=True, kw_only=True):
 
     run_dir: str | None = None
     """None: nothing is recorded."""
+    node: Int = 0
+    """The number of this machine."""
+    many_nodes: bool = False
+    """Ranks are on several machines, and tell each other which run and which start this is."""
+    runs_dir: str | None = None
+    """Where that directory belongs on this machine, if it did not create it."""
+    word_file: str | None = None
+    """Where the first rank of such a machine leaves word of it to its launcher."""
     job: str = ""
     """What this job writes into its checkpoints, to know them when it is restarted."""
     config_path: str | None = None

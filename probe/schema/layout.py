@@ -4,6 +4,7 @@ runs/<id>/
   manifest.json
   remarks.json
   output.log
+  node_00001.json node_00001.log …
   rank_00000/ header.json heartbeat steps.jsonl comm.jsonl … trace_<step>.json.gz
   tables/     steps.parquet comm.parquet …
   checkpoints/ latest global_step120/ …
@@ -35,6 +36,7 @@ HEARTBEAT_BYTES = 512
 LONGEST_LINE_BYTES = 1 << 20
 """No rank writes a longer line, so that a reader need not hold one."""
 
+_NODE = re.compile(r"node_(\d{5,9})\.json")
 _RANK_DIR = re.compile(r"rank_(\d{5,9})")
 _TRACE = re.compile(r"trace_(\d{1,12})\.(json\.gz|json|parquet)")
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
@@ -52,6 +54,22 @@ def rank_of(name: str) -> int | None:
         return None
     rank = int(match[1])
     return rank if rank_dir(rank) == name else None
+
+
+def node_document(node: int) -> str:
+    """Name of what the launcher of a machine says that joined the run."""
+    return f"node_{node:05d}.json"
+
+
+def node_output(node: int) -> str:
+    """Name of what the ranks of such a machine printed."""
+    return f"node_{node:05d}.log"
+
+
+def node_of(name: str) -> int | None:
+    """The machine whose document has this name; None if it is no such document."""
+    match = _NODE.fullmatch(name)
+    return int(match[1]) if match and node_document(int(match[1])) == name else None
 
 
 def trace_name(step: int) -> str:

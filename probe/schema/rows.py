@@ -38,13 +38,19 @@ from probe.schema.vocabulary import (
 class Row(msgspec.Struct, frozen=True, kw_only=True):
     """One line of a table."""
 
+    attempt: Annotated[
+        Int, count("Restarts of this rank before the row; of a step done again the last one counts")
+    ] = 0
+
 
 class StepRow(Row, frozen=True, kw_only=True):
     """One optimizer step of one rank, applied or skipped: how long, what scale, what came out."""
 
     step: Annotated[Int, index("Attempted optimizer step, skipped ones included")]
     begin_ns: Annotated[Int, nanoseconds("Begin of the step on the rank's monotonic clock")]
-    wall_ns: Annotated[Int, nanoseconds("Wall time of the step; its phases sum to it")]
+    wall_ns: Annotated[
+        Int, nanoseconds("Wall time since the last step ended; its phases sum to it")
+    ]
     data_ns: Annotated[Int, nanoseconds("Waiting for the next batch")] = 0
     forward_ns: Annotated[Int, nanoseconds("Computing the forward pass")] = 0
     backward_ns: Annotated[
@@ -59,7 +65,10 @@ class StepRow(Row, frozen=True, kw_only=True):
     optimizer_ns: Annotated[Int, nanoseconds("Norm, clipping and update of the parameters")] = 0
     offload_wait_ns: Annotated[Int, nanoseconds("Compute stood still for host or disk")] = 0
     checkpoint_ns: Annotated[
-        Int, nanoseconds("Saving a checkpoint, as far as the step waited for it")
+        Int,
+        nanoseconds(
+            "Saving or loading checkpoints since the last step ended, as far as training waited"
+        ),
     ] = 0
     other_ns: Annotated[Int, nanoseconds("What no phase claims")] = 0
     recompute_ns: Annotated[Int, nanoseconds("Part of backward spent on recomputed forwards")] = 0

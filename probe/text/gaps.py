@@ -16,6 +16,8 @@ FROM_TRACES = (
     "and every step was profiled."
 )
 _TRACES = "kineto"
+_WATCHED = "torch "
+"""How the recorder of a loop of the user's own is named: torch and its version."""
 
 
 def gap_sentences(run: Run, headline: Headline, table_rows: dict[str, int]) -> list[str]:
@@ -33,9 +35,7 @@ def gap_sentences(run: Run, headline: Headline, table_rows: dict[str, int]) -> l
         missing.append("memory")
     sentences = []
     if missing:
-        sentences.append(
-            f"Not recorded: {', '.join(missing)}. A loop around {INITIALIZE} records that too."
-        )
+        sentences.append(f"Not recorded: {', '.join(missing)}. {_remedy(run, missing)}")
     config = run.manifest.config
     if config.stage is None and (table_rows.get(COMM.name) or table_rows.get(MEMORY.name)):
         sentences.append(
@@ -46,6 +46,15 @@ def gap_sentences(run: Run, headline: Headline, table_rows: dict[str, int]) -> l
             "Gradients were not sampled; `--numerics-every 100` does so every 100 steps."
         )
     return sentences
+
+
+def _remedy(run: Run, missing: list[str]) -> str:
+    """What would record it; who watches a loop has chosen to keep it, and is left it."""
+    if not run.manifest.recorder.startswith(_WATCHED):
+        return f"A loop around {INITIALIZE} records that too."
+    if "losses" in missing:
+        return "`watch.step(loss)` records the loss; the rest a watched loop does not tell."
+    return "A watched loop does not tell it."
 
 
 def _no_step(run: Run) -> str:

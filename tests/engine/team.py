@@ -86,6 +86,7 @@ def _serve(pipe: Connection, rank: int, world: int, meeting_place: str) -> None:
     dist.init_process_group(
         "gloo", init_method=f"file://{meeting_place}", rank=rank, world_size=world
     )
+    leave_no_engine = _engines_that_were_built()
     pipe.send("ready")
     while True:
         try:
@@ -96,4 +97,29 @@ def _serve(pipe: Connection, rank: int, world: int, meeting_place: str) -> None:
             pipe.send((True, case(**arguments)))
         except BaseException:
             pipe.send((False, f"rank {rank}:\n{traceback.format_exc()}"))
+        leave_no_engine()
     os._exit(0)
+
+
+def _engines_that_were_built() -> Callable[[], None]:
+    """Note the groups of all engines from now on; what is returned leaves them.
+
+    A group has threads that look for work a hundred times a second. Those of some hundred cases
+    would take the machine from the tests that follow.
+    """
+    from engine.collectives import Collectives
+
+    built: list[Collectives] = []
+    begin = Collectives.__init__
+
+    def begin_and_note(self: Collectives, *arguments: Any, **named: Any) -> None:
+        begin(self, *arguments, **named)
+        built.append(self)
+
+    Collectives.__init__ = begin_and_note  # type: ignore[method-assign]
+
+    def leave() -> None:
+        while built:
+            built.pop().close()
+
+    return leave

@@ -91,7 +91,7 @@ def grown_by(world: int, stage: int) -> tuple[int, int]:
     return max(grown for grown, _ in facts), max(held for _, held in facts)
 
 
-@pytest.mark.parametrize("world", [2, 4])
+@pytest.mark.parametrize("world", [2, pytest.param(4, marks=pytest.mark.slow)])
 def test_each_stage_takes_less_than_the_one_before(
     world: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

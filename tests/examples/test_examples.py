@@ -59,7 +59,9 @@ def test_digits_are_learned_and_the_accuracy_recorded(
     assert accuracy[-1] > 0.93
 
 
-@pytest.mark.parametrize("script", ["text_classifier.py", "translate.py"])
+@pytest.mark.parametrize(
+    "script", [pytest.param("text_classifier.py", marks=pytest.mark.slow), "translate.py"]
+)
 def test_transformers_train_in_shards(record: Callable[..., Run], script: str) -> None:
     words = ["--stage", "3", "--bf16", "--steps", "8", "--width", "16", "--batch", "8"]
     run = record(EXAMPLES / script, *words, ranks=2)

@@ -30,7 +30,7 @@ def test_a_skipped_browser_test(tmp_path: Path, variables: dict[str, str], exit_
             ".",
         ],
         cwd=tmp_path,
-        env={**environment, **variables},
+        env={**environment, **variables, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         timeout=120,

@@ -52,17 +52,17 @@ def probe_run(script: Path, runs: Path, *words: str) -> subprocess.CompletedProc
     )
 
 
-@pytest.fixture
-def script(tmp_path: Path) -> Path:
-    path = tmp_path / "script.py"
+@pytest.fixture(scope="module")
+def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("trained") / "script.py"
     path.write_text(SCRIPT)
     return path
 
 
-@pytest.fixture
-def losses(script: Path, tmp_path: Path) -> str:
+@pytest.fixture(scope="module")
+def losses(script: Path) -> str:
     """What the script prints without being recorded."""
-    done = probe_run(script, tmp_path / "none", "--no-record", str(script))
+    done = probe_run(script, script.parent / "none", "--no-record", str(script))
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("\n") == STEPS
     return done.stdout

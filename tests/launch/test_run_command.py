@@ -71,7 +71,10 @@ def script(folder: Path, body: str) -> Path:
 
 @pytest.mark.parametrize(
     ("flags", "precision", "stage"),
-    [(["--stage", "3", "--bf16"], "bf16", 3), (["--stage", "0", "--fp32"], "fp32", 0)],
+    [
+        (["--stage", "3", "--bf16"], "bf16", 3),
+        pytest.param(["--stage", "0", "--fp32"], "fp32", 0, marks=pytest.mark.slow),
+    ],
 )
 def test_the_one_thing_to_learn(runs: Path, flags: list[str], precision: str, stage: int) -> None:
     done = probe_run(runs, str(ROOT / "train.py"), *flags, *TINY)

@@ -1,6 +1,4 @@
-"""Two ranks that stay for all cases of this room."""
-
-from collections.abc import Iterator
+"""Two ranks for all cases of this room."""
 
 import pytest
 
@@ -8,7 +6,5 @@ from tests.engine.team import Team
 
 
 @pytest.fixture(scope="session")
-def pair() -> Iterator[Team]:
-    team = Team(2)
-    yield team
-    team.stop()
+def pair(teams: dict[int, Team]) -> Team:
+    return teams[2]

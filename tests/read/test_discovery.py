@@ -99,14 +99,14 @@ def test_a_run_that_vanishes_while_it_is_listed(
 
     stays, goes = make_run(tmp_path, name="stays"), make_run(tmp_path, name="goes")
     (goes / MANIFEST).unlink()
-    read_manifest = discovery.read_manifest
+    read_whole = discovery.read_whole
 
     def remove_then_read(path: Path) -> object:
         if path == goes:
             shutil.rmtree(goes)
-        return read_manifest(path)
+        return read_whole(path)
 
-    monkeypatch.setattr(discovery, "read_manifest", remove_then_read)
+    monkeypatch.setattr(discovery, "read_whole", remove_then_read)
     assert [item.path for item in find_runs(tmp_path)] == [stays]
 
 

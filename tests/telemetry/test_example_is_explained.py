@@ -25,7 +25,10 @@ LARGEST_UNEXPLAINED_SHARE = 0.05
 SAMPLED_STEP = 3
 
 
-@pytest.mark.parametrize("stage", [0, 2, 3])
+@pytest.mark.parametrize(
+    "stage",
+    [pytest.param(0, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow), 3],
+)
 @pytest.mark.timeout(300)
 def test_compute_and_exposed_communication_explain_the_step(tmp_path: Path, stage: int) -> None:
     command = [sys.executable, "-m", "probe", "run", "--runs-dir", str(tmp_path / "runs")]

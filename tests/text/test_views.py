@@ -1,6 +1,7 @@
 """What each view looks like, to the letter."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from probe.schema.tables import COMM, STEPS
 from probe.schema.vocabulary import Precision, RunStatus, Severity, Tier
 from probe.seal import SealedTable, SealReport
 from probe.text.file_report import export_report, seal_report
+from probe.text.gaps import gap_sentences
 from probe.text.problem_list import problem_list
 from probe.text.run_detail import run_detail
 from probe.text.run_list import run_list
@@ -295,6 +297,22 @@ def test_a_run_of_which_nothing_is_known(shown: Shown) -> None:
         "optimizer)` beside a loop of your own; until then only output, exit codes, time\n"
         "and memory are seen.\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("lost", "remedy"),
+    [
+        (None, "the rest a watched loop does not tell."),
+        (2.5, "A watched loop does not tell it."),
+    ],
+)
+def test_a_watched_loop_is_not_told_to_become_another(lost: float | None, remedy: str) -> None:
+    run = run_of(Manifest(recorder="torch 2.13.0", world_size=2))
+    sentence, _ = gap_sentences(run, replace(HEADLINE, last_loss=lost), {"memory": 3})
+    assert "what ranks exchange" in sentence
+    assert sentence.endswith(remedy)
+    assert "engine.initialize" not in sentence
+    assert ("watch.step(loss)" in sentence) is (lost is None)
 
 
 def test_a_hostile_manifest_is_shown_and_not_obeyed(shown: Shown) -> None:
