@@ -129,7 +129,10 @@ def _described(header: Header, engine: Engine, members: list[Member]) -> Header:
             train_batch_samples=config.batch.train,
             micro_batch_samples=config.batch.micro,
             accumulation_steps=config.batch.accumulation_steps,
-            settings=_told(flat_settings(asdict(config))),
+            settings={
+                **_told(flat_settings(asdict(config))),
+                "moved_by": engine.collectives.moved_by,
+            },
         ),
         model=ModelFacts(
             name=type(module).__name__,

@@ -18,7 +18,8 @@ from engine.collectives import Collectives, meet
 from engine.config.facts import ModelFacts, ScriptFacts
 from engine.config.flags import FlagOverrides
 from engine.config.load import Source, read_config
-from engine.config.policies import Config
+from engine.config.policies import Config, SameHost
+from engine.config.same_host import same_host
 from engine.device_time import clock_of
 from engine.engine import Engine
 from engine.facts import Silence
@@ -95,6 +96,7 @@ def initialize(
         give_freed_memory_back()
     elif meeting.device.type == "cpu":
         keep_freed_memory()
+    collectives.read_each_other(willing=same_host(chosen) is SameHost.MEMORY)
     replaced = leave_meta_device(model, meeting.device)
     built = _optimizer(chosen, optimizer, model_parameters, model)
     members = _members(model, built, replaced)

@@ -1,17 +1,12 @@
 """The optimizer step of one rank: agree, unscale, clip, update its segments.
 
-    every rank   squares of its gradients, finite or not, which parameters took part
-    together     one small exchange
-    every rank   the same decision: skip, or gradient × (clip / scale) -> optimizer -> masters
-                 -> this rank's 16-bit weights, a part of the segments after the other
-
-The norm is gathered in fp32 over short tiles and summed in fp64. Only when that is not finite is it
-looked at again element by element in fp64, so large finite gradients are never taken for an
-overflow.
+every rank   squares of its gradients, finite or not, which parameters took part
+together     one small exchange
+every rank   the same decision: skip, or gradient × (clip / scale) -> optimizer -> masters
+             -> this rank's 16-bit weights, a part of the segments after the other
 """
 
 import math
-import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -28,11 +23,11 @@ from engine.offenders import agree_on_offenders, name_bad_segments, norm_of
 from engine.optimizers import prefer_fused, require_elementwise, steps_in_parts
 from engine.partition import Member
 from engine.segments import Segment
+from engine.square_sum import SquareSum, square_sum, total_of
 from engine.stages import Stage
 from engine.states import States
 from engine.storage import Places
 
-NORM_TILE_ELEMENTS = 262_144
 PART_ELEMENTS = 1_048_576
 MASK_BITS = 62
 
@@ -98,18 +93,16 @@ class Update:
 
     def run(self, *, scale: float) -> Outcome:
         """Step with gradients that were scaled by `scale`; every rank must call it."""
-        squares, finite = self._square_sum()
         unused = self._mask()
-        words = [struct.unpack("<q", struct.pack("<d", squares))[0], int(finite)]
         everyone = self._collectives.share(
-            [*words, self._collectives.order, *unused], block="norm and finite check"
+            [*square_sum(self._stage).words, self._collectives.order, *unused],
+            block="norm and finite check",
         )
         self._require_same_order([theirs[2] for theirs in everyone])
-        if not all(theirs[1] for theirs in everyone):
+        total = total_of([SquareSum.from_words(theirs[:2]) for theirs in everyone])
+        if total is None:
             offenders = self._name_offenders()
             return Outcome(applied=False, gradient_norm=norm_of(offenders), offenders=offenders)
-        parts = [struct.unpack("<d", struct.pack("<q", theirs[0]))[0] for theirs in everyone]
-        total = math.fsum(parts) if self._stage.gradients_are_sliced else parts[0]
         norm = math.sqrt(total) / scale
         clip = min(1.0, self._clip_norm / (norm + 1e-6)) if self._clip_norm > 0 else None
         factor = 1 / scale
@@ -146,35 +139,6 @@ class Update:
         self.states.forget(self._stage.segments)
 
     # - Agree
-
-    def _square_sum(self) -> tuple[float, bool]:
-        """The sum of squares of this rank's gradients, and whether all of them are finite."""
-        known = self._stage.square_sum
-        if known is not None and math.isfinite(known):
-            return known, True
-        dots: list[Tensor] = []
-        widened: Tensor | None = None
-        for segment in self._stage.segments:
-            gradient = segment.gradient
-            if gradient is None:
-                continue
-            for piece in torch.split(gradient, NORM_TILE_ELEMENTS):
-                if piece.dtype != torch.float32:
-                    if widened is None:
-                        widened = torch.empty(
-                            NORM_TILE_ELEMENTS, dtype=torch.float32, device=piece.device
-                        )
-                    piece = widened[: piece.numel()].copy_(piece)
-                dots.append(torch.dot(piece, piece))
-        if not dots:
-            return 0.0, True
-        total = float(torch.stack(dots).double().sum())
-        if math.isfinite(total):
-            return total, True
-        gradients = [s.gradient for s in self._stage.segments if s.gradient is not None]
-        if not all(bool(gradient.isfinite().all()) for gradient in gradients):
-            return 0.0, False
-        return float(sum(gradient.double().square().sum() for gradient in gradients)), True
 
     def _mask(self) -> list[int]:
         """Which trained parameters had a gradient here, as bits of a few words."""
@@ -231,6 +195,7 @@ class Update:
                 self.watch.after_update(part)
             self._follow(part)
             self.states.put_back(part)
+        self.states.install(self._stage.segments)
         self.states.settle()
         if self._link is not None:
             self._link.settle()
@@ -270,6 +235,9 @@ class Update:
             if factor != 1.0:
                 gradient.mul_(factor)
             segment.master.grad = gradient
+        if self._in_parts:
+            # The optimizer walks all its parameters in every call: let it see only these.
+            self.states.install(part)
         self.optimizer.step()
         for segment in part:
             segment.master.grad = None

@@ -1,7 +1,7 @@
 """The only door to torch.distributed: every collective is named, counted and watched here.
 
-`start` meets the peers, `transports` move bytes, `summation` adds them up, `lookout` watches the
-waits.
+`start` meets the peers, `transports` move bytes, `neighbours` finds out whether peers can read each
+other's memory and `direct` then does, `summation` adds up, `lookout` watches the waits.
 """
 
 import atexit
@@ -16,7 +16,9 @@ import torch
 from torch import Tensor
 
 from engine.buffers import BufferPool
+from engine.collectives.direct import Direct
 from engine.collectives.lookout import STOPPED, Lookout
+from engine.collectives.neighbours import find_neighbours
 from engine.collectives.start import Meeting, meet
 from engine.collectives.summation import Reduced
 from engine.collectives.transports import (
@@ -76,9 +78,28 @@ class Collectives:
                 board=meeting.store,
                 rank=self.rank,
                 world=self.world,
-                break_off=self._transport.break_off,
+                break_off=lambda: self._transport.break_off(),
             )
             atexit.register(self._say_goodbye)
+
+    @property
+    def moved_by(self) -> str:
+        """What carries the bytes between ranks: "memory", "sockets" or "library"."""
+        if isinstance(self._transport, Direct):
+            return "memory"
+        return "sockets" if isinstance(self._transport, PeerToPeer) else "library"
+
+    def read_each_other(self, *, willing: bool) -> None:
+        """Leave the sockets, if all ranks can and will read each other's memory; all call this."""
+        if self.world == 1 or not isinstance(self._transport, PeerToPeer):
+            return
+        neighbours = find_neighbours(
+            self.rank,
+            willing=willing,
+            share=lambda thing: self.share_objects(thing, block="neighbours"),
+        )
+        if neighbours is not None:
+            self._carrier = Direct(self._transport, neighbours, rank=self.rank)
 
     @property
     def _transport(self) -> Transport:
@@ -165,6 +186,8 @@ class Collectives:
         return taken
 
     def _say_goodbye(self) -> None:
+        if isinstance(self._carrier, Direct):
+            self._carrier.close()
         if self._lookout is not None:
             self._lookout.leave_last_words(f"ended its part {self._lookout.activity}")
             self._lookout.close()

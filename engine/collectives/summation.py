@@ -6,8 +6,10 @@ when it is squared, which also tells whether a value is no number; the origin of
 for then.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -38,34 +40,91 @@ class BadValues:
     """The mean has overwritten what the rank contributed: its finite values are not the rank's."""
 
 
-def mean_into(out: Tensor, contributions: Sequence[Tensor], *, factor: float, add: bool) -> float:
+class Contribution(Protocol):
+    """What one rank brings to a slice, wherever it lies."""
+
+    def part(self, start: int, stop: int) -> Tensor:
+        """These elements, not to be written to and valid until the next call."""
+
+    def whole(self) -> Tensor:
+        """All of them, not to be written to."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Here:
+    """A contribution in memory of this process."""
+
+    values: Tensor
+
+    def part(self, start: int, stop: int) -> Tensor:
+        return self.values[start:stop]
+
+    def whole(self) -> Tensor:
+        return self.values
+
+
+def reduce_into(
+    out: Tensor, contributions: Sequence[Contribution], *, rank: int, factor: float, add: bool
+) -> Reduced:
+    """out = factor × sum of contributions (+ out), and what there is to tell about it.
+
+    `out` may be what this rank, `rank`, contributes.
+    """
+    own = contributions[rank].whole()
+    squares = mean_into(out, contributions, factor=factor, add=add)
+    bad: list[BadValues] = []
+    if not math.isfinite(squares):
+        overwritten = rank if out.data_ptr() == own.data_ptr() else None
+        bad = find_bad_values(contributions, mean=out, overwritten=overwritten)
+    return Reduced(square_sum=squares, bad=bad)
+
+
+def mean_into(
+    out: Tensor, contributions: Sequence[Contribution], *, factor: float, add: bool
+) -> float:
     """out = factor × sum of contributions (+ out); returns the sum of squares, before rounding.
 
     That is not finite when the result holds a value that is no number, or very large ones. `out`
     may be one of the contributions.
     """
-    tile = min(TILE_ELEMENTS, out.numel())
-    total = torch.empty(tile, dtype=torch.float32, device=out.device)
+    total = torch.empty(min(TILE_ELEMENTS, out.numel()), dtype=torch.float32, device=out.device)
     widened = torch.empty_like(total)
+
+    def in_fp32(values: Tensor) -> Tensor:
+        # Adding 16-bit to fp32 directly takes torch's slow path on CPU; copying first does not.
+        if values.dtype == torch.float32:
+            return values
+        return widened[: values.numel()].copy_(values)
+
     squares = []
     for start in range(0, out.numel(), TILE_ELEMENTS):
         stop = min(start + TILE_ELEMENTS, out.numel())
-        into, temporary = total[: stop - start], widened[: stop - start]
-        into.copy_(contributions[0][start:stop])
-        for contribution in contributions[1:]:
-            # Adding 16-bit to fp32 directly takes torch's slow path on CPU; copying first does not.
-            into.add_(temporary.copy_(contribution[start:stop]))
+        into, tile = total[: stop - start], out[start:stop]
+        first, *others = (contribution.part(start, stop) for contribution in contributions)
+        if others and first.dtype == torch.float32:
+            torch.add(first, others.pop(0), out=into)
+        else:
+            into.copy_(first)
+        for values in others:
+            into.add_(in_fp32(values))
+        if out.dtype == torch.float32 and not add:
+            torch.mul(into, factor, out=tile)
+            squares.append(torch.dot(tile, tile))
+            continue
         if factor != 1.0:
             into.mul_(factor)
         if add:
-            into.add_(temporary.copy_(out[start:stop]))
+            into.add_(in_fp32(tile))
+        tile.copy_(into)
+        if add and out.dtype == torch.float16:
+            # A sum of micro-batches may be more than fp16 holds, unlike a mean over ranks.
+            into.copy_(tile)
         squares.append(torch.dot(into, into))
-        out[start:stop].copy_(into)
     return float(torch.stack(squares).double().sum()) if squares else 0.0
 
 
 def find_bad_values(
-    contributions: Sequence[Tensor], *, mean: Tensor, overwritten: int | None
+    contributions: Sequence[Contribution], *, mean: Tensor, overwritten: int | None
 ) -> list[BadValues]:
     """For each rank that brought values that are no numbers: which.
 
@@ -74,8 +133,9 @@ def find_bad_values(
     """
     found = []
     unexplained = ~mean.isfinite()
-    for rank, values in enumerate(contributions):
+    for rank, contribution in enumerate(contributions):
         if rank != overwritten:
+            values = contribution.whole()
             bad = ~values.isfinite()
             unexplained &= ~bad
             found.append(BadValues(rank=rank, values=values.clone(), bad=bad))

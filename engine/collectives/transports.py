@@ -7,7 +7,6 @@ sequence number and its purpose, so messages of two different collectives can ne
 each other: ranks that disagree wait, and the lookout tells them apart.
 """
 
-import math
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -18,7 +17,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from engine.buffers import BufferPool
-from engine.collectives.summation import BadValues, Reduced, find_bad_values, mean_into
+from engine.collectives.summation import Here, Reduced, reduce_into
 
 _NEVER_SENT = 2**31 - 1
 _NOTHING = Reduced(square_sum=None)
@@ -94,15 +93,14 @@ class _Contributions:
     def wait(self) -> Reduced:
         self.messages.wait()
         peers = list(torch.split(self.inbox, self.out.numel())) if self.inbox.numel() else []
-        contributions = [*peers[: self.rank], self.own, *peers[self.rank :]]
-        in_place = self.out.data_ptr() == self.own.data_ptr()
-        squares = mean_into(self.out, contributions, factor=self.factor, add=self.add)
-        bad: list[BadValues] = []
-        if not math.isfinite(squares):
-            overwritten = self.rank if in_place else None
-            bad = find_bad_values(contributions, mean=self.out, overwritten=overwritten)
+        contributions = [
+            Here(values=values) for values in (*peers[: self.rank], self.own, *peers[self.rank :])
+        ]
+        reduced = reduce_into(
+            self.out, contributions, rank=self.rank, factor=self.factor, add=self.add
+        )
         self.pool.give(self.inbox)
-        return Reduced(square_sum=squares, bad=bad)
+        return reduced
 
 
 class PeerToPeer:

@@ -5,7 +5,7 @@ all derive from here; `foreign.py` holds the keys of DeepSpeed that the engine d
 """
 
 from engine.config.key import Key, Kind
-from engine.config.policies import AtMinimum
+from engine.config.policies import AtMinimum, SameHost
 
 ZERO = "zero_optimization"
 OFFLOAD_OPTIMIZER = f"{ZERO}.offload_optimizer"
@@ -397,6 +397,15 @@ CHECKPOINT_KEYS = (
 )
 
 OTHER_KEYS = (
+    Key(
+        path="communication.same_host",
+        kind=Kind.CHOICE,
+        default="memory",
+        choices=tuple(SameHost),
+        members=SameHost,
+        lands="same_host",
+        meaning="ranks of one host read each other's memory, or use sockets (our own key)",
+    ),
     Key(
         path="activation_checkpointing.every_block",
         kind=Kind.COUNT,

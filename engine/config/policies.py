@@ -27,6 +27,14 @@ class AtMinimum(StrEnum):
     CLAMP = "clamp"
 
 
+class SameHost(StrEnum):
+    """How bytes move between ranks of one host on a CPU."""
+
+    MEMORY = "memory"
+    """Each reads its peers' memory, where all ranks can; by sockets otherwise."""
+    SOCKETS = "sockets"
+
+
 @dataclass(frozen=True, kw_only=True)
 class LossScalePolicy:
     """How the loss is scaled before backward; only 16-bit floats with 5 exponent bits need it."""
@@ -150,4 +158,5 @@ class Config:
     prescale_gradients: bool = False
     """Divide by the world size before the reduction instead of after it."""
     predivide_factor: float = 1.0
+    same_host: SameHost = SameHost.MEMORY
     steps_per_print: int | None = None

@@ -153,7 +153,7 @@ class Stage(ABC):
 
     @property
     def square_sum(self) -> float | None:
-        """The sum of squares of the segments' gradients, where it came free with the reduction."""
+        """Of this rank's slices of the averages, where it came free with the reduction."""
         return None
 
     @abstractmethod

@@ -1,11 +1,13 @@
 """Stage 0: every rank holds everything. Written for reading: it is the explanation of the others.
 
-Gradients are ordinary `p.grad`; after backward they are flattened, averaged over the ranks, and
-every rank makes the same update of the same fp32 masters.
+Gradients that stay local are ordinary `p.grad`. In a backward that is followed by an average each
+goes to its place in a flat bucket as it comes, while it is in the cache; after backward the buckets
+are averaged over the ranks, and every rank makes the same update of the same fp32 masters.
 """
 
+import math
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -15,7 +17,7 @@ from torch.nn import Parameter
 from engine.collectives import Pending
 from engine.facts import BadTensor
 from engine.offenders import name_bad_tensors
-from engine.partition import Layout, Span, plan_buckets
+from engine.partition import Layout, Slot, Span, plan_buckets
 from engine.reduction import IN_FLIGHT
 from engine.segments import Segment
 from engine.stages.base import Frozen, Setting, Stage
@@ -36,6 +38,12 @@ class Replica(Stage):
         self._bad: list[BadTensor] = []
         self._used: set[int] = set()
         self._sums: dict[Parameter, Tensor] = {}
+        self._flats: dict[Layout, Tensor] = {}
+        """Buckets that gradients are coming to."""
+        self._placed: set[int] = set()
+        """Indices of the members whose gradients are in them."""
+        self._squares: list[float | None] = []
+        """Of this rank's slices of the averages; one None makes all of them unknown."""
         self._masters: dict[Parameter, Tensor] = {}
         world, limit = self._collectives.world, setting.bucket_elements
         self._layouts = plan_buckets(setting.trained, world=world, limit_elements=limit)
@@ -47,10 +55,10 @@ class Replica(Stage):
         self.segments = [
             self._segment(layout, at) for layout in self._layouts for at in range(len(layout.slots))
         ]
-        if self._rule.local_dtype != setting.dtype:
-            for member in setting.trained:
-                member.parameter.register_post_accumulate_grad_hook(  # type: ignore[no-untyped-call]
-                    self._accumulate
+        for layout in self._layouts:
+            for slot in layout.slots:
+                slot.member.parameter.register_post_accumulate_grad_hook(  # type: ignore[no-untyped-call]
+                    self._hook(layout, slot)
                 )
 
     def begin_backward(self, *, synchronise: bool) -> None:
@@ -76,6 +84,9 @@ class Replica(Stage):
         self._used.clear()
         self._bad.clear()
         self._sums.clear()
+        self._flats.clear()
+        self._placed.clear()
+        self._squares.clear()
         for segment in self.segments:
             segment.gradient = None
             segment.spans[0].member.parameter.grad = None
@@ -90,6 +101,11 @@ class Replica(Stage):
     @property
     def bad(self) -> list[BadTensor]:
         return self._bad
+
+    @property
+    def square_sum(self) -> float | None:
+        known = [each for each in self._squares if each is not None]
+        return math.fsum(known) if known and len(known) == len(self._squares) else None
 
     def whole_weights(self, *, masters: bool) -> Iterator[tuple[Parameter, Tensor]]:
         for member in self._setting.members:
@@ -116,7 +132,7 @@ class Replica(Stage):
         averaged = [s.gradient for s in self.segments if s.gradient is not None]
         return {
             MemoryCategory.PARAMS: [p.detach() for p in parameters],
-            MemoryCategory.GRADS: [*local, *averaged, *self._sums.values()],
+            MemoryCategory.GRADS: [*local, *averaged, *self._sums.values(), *self._flats.values()],
             MemoryCategory.MASTER_PARAMS: list(self._masters.values()),
         }
 
@@ -145,6 +161,15 @@ class Replica(Stage):
             start=slot.start,
         )
 
+    def _hook(self, layout: Layout, slot: Slot) -> Callable[[Parameter], None]:
+        def gradient_came(parameter: Parameter) -> None:
+            if self._synchronise:
+                self._place(layout, slot)
+            elif self._rule.local_dtype != self._setting.dtype:
+                self._accumulate(parameter)
+
+        return gradient_came
+
     def _accumulate(self, parameter: Parameter) -> None:
         gradient = parameter.grad
         assert gradient is not None, "the hook runs after accumulation"
@@ -154,22 +179,43 @@ class Replica(Stage):
         else:
             self._sums[parameter] = gradient.to(self._rule.local_dtype)
 
+    def _place(self, layout: Layout, slot: Slot) -> None:
+        """Put a gradient, with what earlier backwards left of it, into its bucket."""
+        parameter, index = slot.member.parameter, slot.member.index
+        if parameter in self._sums and parameter.grad is not None:
+            self._accumulate(parameter)
+        gradient = self._sums.pop(parameter, parameter.grad)
+        parameter.grad = None
+        place = slot.view_of(self._flat(layout))
+        if gradient is None:
+            place.zero_()
+            return
+        if gradient.is_sparse:
+            gradient = gradient.to_dense()
+        if index in self._placed:  # Reentrant checkpointing runs one backward a call.
+            place.add_(gradient)
+        else:
+            place.copy_(gradient)
+            self._placed.add(index)
+        self._used.add(index)
+
+    def _flat(self, layout: Layout) -> Tensor:
+        if layout not in self._flats:
+            self._flats[layout] = torch.empty(
+                layout.padded_elements, dtype=self._rule.wire_dtype, device=self._setting.device
+            )
+        return self._flats[layout]
+
     def _reduce(self, layout: Layout) -> "_Average":
-        """Flatten the gradients of a bucket and send each slice to its owner."""
+        """Send each slice of a bucket to its owner."""
         rule, rank = self._rule, self._collectives.rank
-        flat = torch.empty(
-            layout.padded_elements, dtype=rule.wire_dtype, device=self._setting.device
-        )
-        flat[layout.elements :].zero_()
         for slot in layout.slots:
-            parameter = slot.member.parameter
-            gradient = self._sums.pop(parameter, parameter.grad)
-            parameter.grad = None
-            if gradient is None:
-                slot.view_of(flat).zero_()
-            else:
-                slot.view_of(flat).copy_(gradient.to_dense() if gradient.is_sparse else gradient)
-                self._used.add(slot.member.index)
+            if slot.member.index not in self._placed:
+                self._place(layout, slot)
+        flat = self._flat(layout)
+        del self._flats[layout]
+        self._placed -= {slot.member.index for slot in layout.slots}
+        flat[layout.elements :].zero_()
         if rule.before != 1.0:
             flat.mul_(rule.before)
         pending = self._collectives.reduce_scatter_mean(
@@ -183,6 +229,7 @@ class Replica(Stage):
         with self._setting.clock.phase(Phase.REDUCE_WAIT):
             reduced = average.pending.wait()
         self._bad += name_bad_tensors(layout, rank, reduced.bad)
+        self._squares.append(reduced.square_sum)
         average.pending = self._collectives.all_gather(
             average.flat, average.flat[layout.owned(rank)], block=layout.block
         )
@@ -201,8 +248,11 @@ class Replica(Stage):
                 continue
             start = start_of[span.member.index] + span.offset
             piece = whole[start : start + segment.elements]
-            # A second backward before the step adds to the average of the first.
-            segment.gradient = piece if segment.gradient is None else segment.gradient.add_(piece)
+            if segment.gradient is None:
+                segment.gradient = piece
+            else:  # A second backward before the step adds to the average of the first.
+                segment.gradient.add_(piece)
+                self._squares.append(None)
 
 
 @dataclass(kw_only=True, eq=False)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 import engine
+from engine.config.policies import SameHost
 from engine.memory import MODEL_STATES
 from probe.schema.vocabulary import CollectiveOp, MemoryCategory, Precision
 from tests.engine.cases import config
@@ -50,6 +51,7 @@ def measured(stage: int, precision: Precision, steps: int) -> dict[str, Any]:
         config=config(
             stage,
             precision=precision,
+            same_host=SameHost.SOCKETS,
             zero={"reduce_bucket_elements": 20_000, "persistence_threshold_elements": THRESHOLD},
         ),
     )
