@@ -38,12 +38,16 @@ from probe.schema.vocabulary import (
 class Row(msgspec.Struct, frozen=True, kw_only=True):
     """One line of a table."""
 
+
+class RankRow(Row, frozen=True, kw_only=True):
+    """One that a rank appends while it trains, and after a restart appends anew."""
+
     attempt: Annotated[
         Int, count("Restarts of this rank before the row; of a step done again the last one counts")
     ] = 0
 
 
-class StepRow(Row, frozen=True, kw_only=True):
+class StepRow(RankRow, frozen=True, kw_only=True):
     """One optimizer step of one rank, applied or skipped: how long, what scale, what came out."""
 
     step: Annotated[Int, index("Attempted optimizer step, skipped ones included")]
@@ -101,7 +105,7 @@ class StepRow(Row, frozen=True, kw_only=True):
     ] = False
 
 
-class CommRow(Row, frozen=True, kw_only=True):
+class CommRow(RankRow, frozen=True, kw_only=True):
     """All collectives of one operation in one phase of one step, added up."""
 
     step: Annotated[Int, index("Attempted optimizer step")]
@@ -130,7 +134,7 @@ class CommRow(Row, frozen=True, kw_only=True):
     ] = 0
 
 
-class CommCallRow(Row, frozen=True, kw_only=True):
+class CommCallRow(RankRow, frozen=True, kw_only=True):
     """One collective of a sampled step, timed on its own."""
 
     step: Annotated[Int, index("Attempted optimizer step")]
@@ -157,7 +161,7 @@ class CommCallRow(Row, frozen=True, kw_only=True):
     exposed_ns: Annotated[Int, nanoseconds("Time that compute stood still for it")] = 0
 
 
-class MemoryRow(Row, frozen=True, kw_only=True):
+class MemoryRow(RankRow, frozen=True, kw_only=True):
     """The memory ledger of one step: each category at its largest, and what the allocator saw."""
 
     step: Annotated[Int, index("Attempted optimizer step")]
@@ -203,7 +207,7 @@ class MemoryRow(Row, frozen=True, kw_only=True):
     )
 
 
-class OverflowRow(Row, frozen=True, kw_only=True):
+class OverflowRow(RankRow, frozen=True, kw_only=True):
     """One tensor that became infinite or no number."""
 
     step: Annotated[Int, index("Attempted optimizer step")]
@@ -226,7 +230,7 @@ class OverflowRow(Row, frozen=True, kw_only=True):
     first: Annotated[bool, flag("The first offender of the step on this rank")] = False
 
 
-class NumericsRow(Row, frozen=True, kw_only=True):
+class NumericsRow(RankRow, frozen=True, kw_only=True):
     """The exponents of one parameter's gradient or weight in a sampled step."""
 
     step: Annotated[Int, index("Attempted optimizer step")]
@@ -254,7 +258,7 @@ class NumericsRow(Row, frozen=True, kw_only=True):
     loss_scale: Annotated[float | None, number("Loss scale that the magnitudes carry")] = None
 
 
-class OffloadRow(Row, frozen=True, kw_only=True):
+class OffloadRow(RankRow, frozen=True, kw_only=True):
     """All transfers of one category in one direction between the device and a tier, in one step."""
 
     step: Annotated[Int, index("Attempted optimizer step")]
@@ -275,7 +279,7 @@ class OffloadRow(Row, frozen=True, kw_only=True):
     queue_depth: Annotated[Int | None, count("Most transfers under way at once")] = None
 
 
-class EventRow(Row, frozen=True, kw_only=True):
+class EventRow(RankRow, frozen=True, kw_only=True):
     """Something that happened once: a checkpoint, a region, a warning, the end."""
 
     time_ns: Annotated[Int, nanoseconds("Moment on the rank's monotonic clock")]
@@ -290,7 +294,7 @@ class EventRow(Row, frozen=True, kw_only=True):
     size_bytes: Annotated[Int | None, byte_count("How large it was")] = None
 
 
-class MetricRow(Row, frozen=True, kw_only=True):
+class MetricRow(RankRow, frozen=True, kw_only=True):
     """One number that the user logged."""
 
     step: Annotated[Int, index("Attempted optimizer step")]
