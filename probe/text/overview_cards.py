@@ -11,8 +11,8 @@ from probe.units import (
     format_count,
     format_duration,
     format_exact,
-    format_number,
     format_percent,
+    format_scale,
 )
 
 
@@ -69,10 +69,13 @@ def _mfu(facts: RunFacts) -> Card:
 def _precision(facts: RunFacts) -> Card:
     precision = facts.manifest.config.precision
     value = MISSING if precision is None else precision.value
-    remark = "32-bit throughout" if precision is Precision.FP32 else ""
+    remarks = ["32-bit throughout"] if precision is Precision.FP32 else []
+    share = facts.communication and facts.communication.sixteen_bit_share
+    if share:
+        remarks.append(f"{format_percent(share)} of the payload exchanged")
     if facts.scale is not None and precision is Precision.FP16:
-        remark = f"loss scale now {format_number(facts.scale.scale_now)}"
-    return Card(name="16-bit", value=value, remark=remark)
+        remarks.append(f"loss scale now {format_scale(facts.scale.scale_now)}")
+    return Card(name="16-bit", value=value, remark="; ".join(remarks))
 
 
 def _memory(facts: RunFacts) -> Card:

@@ -40,6 +40,9 @@ _SHARED = {
     CollectiveOp.ALL_TO_ALL.value,
 }
 
+SIXTEEN_BIT = frozenset({"fp16", "bf16", "float16", "bfloat16"})
+"""As engines and the profiler spell them."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class OperationTraffic:
@@ -97,6 +100,12 @@ class Communication:
     def overlap_share(self) -> float | None:
         """Busy time that was hidden under compute, over busy time."""
         return 1 - self.exposed_ns / self.busy_ns if self.busy_ns else None
+
+    @property
+    def sixteen_bit_share(self) -> float | None:
+        """Payload of 16-bit elements over all payload."""
+        of_16_bit = sum(item.logical_bytes for item in self.operations if item.dtype in SIXTEEN_BIT)
+        return of_16_bit / self.logical_bytes if self.logical_bytes else None
 
 
 def communication(comm: pa.Table, counted: CountedSteps) -> Communication | None:
