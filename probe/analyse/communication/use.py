@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from probe.analyse.steps.error_of_sum import errors_of_sums
 from probe.analyse.steps.repeated import last_rows
 from probe.analyse.steps.steps import CountedSteps
 from probe.schema.vocabulary import CollectiveOp
@@ -58,6 +59,8 @@ class OperationTraffic:
     wire_bytes: float
     busy_ns: float
     exposed_ns: float
+    exposed_error_ns: float
+    """Standard error of the exposed time, over steps."""
 
     @property
     def algbw_bytes_per_s(self) -> float | None:
@@ -116,14 +119,17 @@ def communication(comm: pa.Table, counted: CountedSteps) -> Communication | None
     if counted.repeated:
         rows = last_rows(rows, ["rank", "step", "phase", "op", "wire_op", "group", "dtype"])
     # A silent step or rank counts with zero: it is part of the mean.
-    occasions = len(counted) * len(pc.unique(comm["rank"]))
+    ranks = len(pc.unique(comm["rank"]))
+    occasions = len(counted) * ranks
     keys = ["phase", "op", "wire_op", "group_size", "dtype"]
     sums = ["calls", "logical_bytes", "wire_bytes", "busy_ns", "exposed_ns"]
     grouped = rows.group_by(keys).aggregate([(name, "sum") for name in sums]).to_pylist()
+    errors = errors_of_sums(rows, keys, "exposed_ns", counted, ranks=ranks)
     operations = [
         OperationTraffic(
             **{key: row[key] for key in keys},
             **{name: row[f"{name}_sum"] / occasions for name in sums},
+            exposed_error_ns=errors[tuple(row[key] for key in keys)],
         )
         for row in grouped
     ]
