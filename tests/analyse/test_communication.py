@@ -288,3 +288,23 @@ def test_types_that_are_mixed_or_unknown_have_no_form():
     assert beside(2, sent(SCATTER, MILLION, share=1.0)) != {}
     strange = msgspec.structs.replace(sent(SCATTER, MILLION), dtype="fp8")
     assert beside(2, strange) == {}
+
+
+@pytest.mark.parametrize(
+    ("dtypes", "share"),
+    [
+        (["fp16", "fp16"], 1.0),
+        (["bf16", "fp32"], 0.25),
+        (["fp32", "int64"], 0.0),
+        (["bf16", ""], None),
+    ],
+)
+def test_sixteen_bit_is_told_by_what_was_sent(dtypes, share):
+    rows = [
+        comm(0, dtype=dtype, wire_bytes=sent) for dtype, sent in zip(dtypes, (20, 60), strict=True)
+    ]
+    assert found({0: rows}).sixteen_bit_share == share
+
+
+def test_what_nobody_sent_has_no_share_of_sixteen_bit():
+    assert found({0: [comm(0, dtype="bf16", logical_bytes=80)]}).sixteen_bit_share is None

@@ -33,6 +33,8 @@ COMM_COLUMNS = (
     "exposed_ns",
 )
 """Columns of the comm table that `communication` reads."""
+SIXTEEN_BIT = ("fp16", "bf16")
+"""Types of two bytes by the recorder's words for them."""
 
 _SHARED = {
     CollectiveOp.REDUCE_SCATTER.value,
@@ -97,6 +99,14 @@ class Communication:
     def overlap_share(self) -> float | None:
         """Busy time that was hidden under compute, over busy time."""
         return 1 - self.exposed_ns / self.busy_ns if self.busy_ns else None
+
+    @property
+    def sixteen_bit_share(self) -> float | None:
+        """16-bit bytes among all that were sent; None if nobody tells of it."""
+        sent = [item for item in self.operations if item.wire_bytes]
+        if not sent or not all(item.dtype for item in sent):
+            return None
+        return sum(item.wire_bytes for item in sent if item.dtype in SIXTEEN_BIT) / self.wire_bytes
 
 
 def communication(comm: pa.Table, counted: CountedSteps) -> Communication | None:
