@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from probe.analyse.steps.error_of_sum import errors_of_sums
 from probe.analyse.steps.repeated import last_rows
 from probe.analyse.steps.steps import CountedSteps
 
@@ -39,6 +40,8 @@ class Route:
     moved_bytes: float
     busy_ns: float
     exposed_ns: float
+    exposed_error_ns: float
+    """Standard error of the exposed time, over steps."""
     queue_depth: int | None
     """Most transfers under way at once."""
 
@@ -74,13 +77,16 @@ def offload_traffic(offload: pa.Table, counted: CountedSteps) -> OffloadTraffic 
     keys = ["tier", "direction", "category"]
     if counted.repeated:
         rows = last_rows(rows, ["rank", "step", *keys])
-    occasions = len(counted) * len(pc.unique(offload["rank"]))
+    ranks = len(pc.unique(offload["rank"]))
+    occasions = len(counted) * ranks
     sums = ["transfers", "moved_bytes", "busy_ns", "exposed_ns"]
     wanted = [*((name, "sum") for name in sums), ("queue_depth", "max")]
+    errors = errors_of_sums(rows, keys, "exposed_ns", counted, ranks=ranks)
     routes = [
         Route(
             **{key: row[key] for key in keys},
             **{name: row[f"{name}_sum"] / occasions for name in sums},
+            exposed_error_ns=errors[tuple(row[key] for key in keys)],
             queue_depth=row["queue_depth_max"],
         )
         for row in rows.group_by(keys).aggregate(wanted).to_pylist()

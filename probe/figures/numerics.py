@@ -122,7 +122,7 @@ def underflow_over_time(gradients: GradientRange) -> Any:
         height=380,
         xaxis={"title": {"text": "step"}, "anchor": "y2"},
         yaxis={"title": {"text": "gradients [%]"}, "domain": [0.55, 1], "rangemode": "tozero"},
-        yaxis2={"title": {"text": "headroom [powers of 2]"}, "domain": [0, 0.45]},
+        yaxis2={"title": {"text": "headroom [2ⁿ]"}, "domain": [0, 0.45]},
     )
     drawn = len(steps)
     for name, values, look, axis in (

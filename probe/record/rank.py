@@ -39,9 +39,12 @@ _LONGEST_TEXT = 120
 
 
 class RankWriter:
-    """Writes what one rank has to say; never raises after it was made, nor while it is made."""
+    """Writes what one rank has to say; never raises after it was made, nor while it is made.
 
-    def __init__(self, run_dir: Path, header: Header) -> None:
+    A rank that wrote here before was started again, unless the attempt is said.
+    """
+
+    def __init__(self, run_dir: Path, header: Header, *, attempt: int | None = None) -> None:
         self._dir = run_dir / rank_dir(header.rank)
         self._rank = header.rank
         self._files: dict[type[Row], LineFile] = {}
@@ -49,14 +52,15 @@ class RankWriter:
         self._last_step: int | None = None
         self._stop_reason = ""
         self._lost_rows = 0
-        self._attempt = 0
+        self._attempt = attempt or 0
         # A rank has a thread that beats beside the one that trains.
         self._turn = threading.RLock()
         try:
             if (run_dir / TABLES_DIR).exists():
                 raise FileExistsError(f"{run_dir} is sealed; record into a new run")
             self._dir.mkdir(parents=True, exist_ok=True)
-            self._attempt = _attempts_before(self._dir / HEADER)
+            if attempt is None:
+                self._attempt = _attempts_before(self._dir / HEADER)
             self._write_header(header)
             # The first one whole, like the header: a rank that is killed here leaves no empty file.
             replace_file(self._dir / HEARTBEAT, _line_of(Heartbeat(time_ns=time.time_ns())))

@@ -32,9 +32,8 @@ DEFINITIONS: Mapping[str, str] = {
         "all recorded steps."
     ),
     "16-bit": (
-        "Share of fp16 and bf16 among the bytes that ranks send each other in a usual step. Where "
-        "nothing is sent, or nobody tells as what, the precision that forward and backward were "
-        "asked to compute in. Norms, losses and the optimizer's update stay in 32 bit."
+        "The precision that forward and backward were asked to compute in, and the share of what "
+        "ranks exchange that is 16-bit. Norms, losses and the optimizer's update stay in 32 bit."
     ),
     "useful time": "Time of the steps that changed the parameters, of the time of all steps.",
     "last step": "The highest step that any rank has ended; what is left is at the usual pace.",

@@ -67,18 +67,14 @@ def _mfu(facts: RunFacts) -> Card:
 
 
 def _precision(facts: RunFacts) -> Card:
-    """The share of what was sent, which rows tell exactly; the bare precision where none was."""
     precision = facts.manifest.config.precision
-    share = facts.communication.sixteen_bit_share if facts.communication else None
-    named = MISSING if precision is None else precision.value
-    remarks = []
-    if share is not None:
-        remarks.append(f"of the bytes sent, run in {named}" if precision else "of the bytes sent")
-    elif precision is Precision.FP32:
-        remarks.append("32-bit throughout")
-    if facts.scale is not None and precision in (Precision.FP16, Precision.AMP_FP16):
+    value = MISSING if precision is None else precision.value
+    remarks = ["32-bit throughout"] if precision is Precision.FP32 else []
+    share = facts.communication and facts.communication.sixteen_bit_share
+    if share:
+        remarks.append(f"{format_percent(share)} of the payload exchanged")
+    if facts.scale is not None and precision is Precision.FP16:
         remarks.append(f"loss scale now {format_scale(facts.scale.scale_now)}")
-    value = named if share is None else format_percent(share)
     return Card(name="16-bit", value=value, remark="; ".join(remarks))
 
 

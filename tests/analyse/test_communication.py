@@ -4,7 +4,6 @@ import pytest
 from probe.analyse.communication.theory import TrafficResidual, traffic_beside_theory
 from probe.analyse.communication.use import bus_factor, communication
 from probe.analyse.communication.waiting import waiting
-from probe.analyse.steps.balance import Cause, rank_balance
 from probe.analyse.steps.steps import counted_steps
 from probe.schema.documents import Manifest, ModelFacts, RunConfig
 from probe.schema.rows import CommCallRow, CommRow, StepRow
@@ -141,56 +140,6 @@ def test_a_collective_that_a_rank_did_not_time_is_left_out():
     assert waited({0: [call(0, 0, 10)], 1: [call(1, 0, 10)]}) is None
 
 
-def balance(own_by_rank, *, busy=None, data=None):
-    data = data or {}
-    rows = {
-        rank: [
-            step(n, data_ns=data.get(rank, 0), forward_ns=own, backward_ns=own) for n in range(4)
-        ]
-        for rank, own in own_by_rank.items()
-    }
-    traffic = {rank: [comm(n, busy_ns=busy[rank]) for n in range(4)] for rank in busy or {}}
-    steps = table_of(STEPS, rows)
-    return rank_balance(steps, table_of(COMM, traffic), counted_steps(steps))
-
-
-def test_a_rank_that_computes_longer_is_a_slow_computer():
-    # The others wait for rank 2 in their collectives.
-    result = balance({0: 300, 1: 300, 2: 400}, busy={0: 250, 1: 250, 2: 50})
-    assert (result.straggler.rank, result.straggler.cause) == (2, Cause.SLOW_COMPUTE)
-    assert (result.straggler.excess_ns, result.straggler.step_share) == (200, 0.2)
-    assert balance({0: 300, 1: 400}, data={1: 20}).straggler.cause is Cause.SLOW_COMPUTE
-
-
-def test_a_rank_that_waits_for_its_batches_is_short_of_data():
-    result = balance({0: 300, 1: 300}, data={1: 200}, busy={0: 250, 1: 50})
-    assert (result.straggler.rank, result.straggler.cause) == (1, Cause.SLOW_DATA)
-
-
-def test_a_rank_whose_collectives_alone_take_longer_has_a_slow_link():
-    result = balance({0: 300, 1: 301, 2: 299}, busy={0: 200, 1: 300, 2: 200})
-    assert (result.straggler.rank, result.straggler.cause) == (1, Cause.SLOW_LINK)
-    assert result.straggler.excess_ns == 100
-
-
-def test_even_ranks_have_no_straggler():
-    assert balance({0: 300, 1: 305, 2: 310}, busy={0: 200, 1: 210, 2: 200}).straggler is None
-    assert balance({0: 300, 1: 300, 2: 320}).straggler is None  # within a tenth
-    assert balance({0: 5, 1: 9}).straggler is None  # far apart, and nothing in a step of 1000
-    assert balance({0: 300}) is None
-
-
-def test_load_is_told_in_tokens_where_there_are_tokens():
-    rows = {
-        0: [step(n, samples=8, tokens=100) for n in range(4)],
-        1: [step(n, samples=8, tokens=300) for n in range(4)],
-    }
-    steps = table_of(STEPS, rows)
-    result = rank_balance(steps, table_of(COMM, {}), counted_steps(steps))
-    assert (result.load, result.load_unit) == ({0: 100, 1: 300}, "tokens")
-    assert result.load_excess == 0.5
-
-
 def beside(stage, *rows, params=1000, accumulation=1, **model):
     manifest = Manifest(
         world_size=4,
@@ -288,23 +237,3 @@ def test_types_that_are_mixed_or_unknown_have_no_form():
     assert beside(2, sent(SCATTER, MILLION, share=1.0)) != {}
     strange = msgspec.structs.replace(sent(SCATTER, MILLION), dtype="fp8")
     assert beside(2, strange) == {}
-
-
-@pytest.mark.parametrize(
-    ("dtypes", "share"),
-    [
-        (["fp16", "fp16"], 1.0),
-        (["bf16", "fp32"], 0.25),
-        (["fp32", "int64"], 0.0),
-        (["bf16", ""], None),
-    ],
-)
-def test_sixteen_bit_is_told_by_what_was_sent(dtypes, share):
-    rows = [
-        comm(0, dtype=dtype, wire_bytes=sent) for dtype, sent in zip(dtypes, (20, 60), strict=True)
-    ]
-    assert found({0: rows}).sixteen_bit_share == share
-
-
-def test_what_nobody_sent_has_no_share_of_sixteen_bit():
-    assert found({0: [comm(0, dtype="bf16", logical_bytes=80)]}).sixteen_bit_share is None

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from probe.analyse.steps.error_of_sum import errors_of_sums
 from probe.analyse.steps.repeated import last_rows
 from probe.analyse.steps.steps import CountedSteps
 from probe.schema.vocabulary import CollectiveOp
@@ -33,14 +34,15 @@ COMM_COLUMNS = (
     "exposed_ns",
 )
 """Columns of the comm table that `communication` reads."""
-SIXTEEN_BIT = ("fp16", "bf16")
-"""Types of two bytes by the recorder's words for them."""
 
 _SHARED = {
     CollectiveOp.REDUCE_SCATTER.value,
     CollectiveOp.ALL_GATHER.value,
     CollectiveOp.ALL_TO_ALL.value,
 }
+
+SIXTEEN_BIT = frozenset({"fp16", "bf16", "float16", "bfloat16"})
+"""As engines and the profiler spell them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +59,8 @@ class OperationTraffic:
     wire_bytes: float
     busy_ns: float
     exposed_ns: float
+    exposed_error_ns: float
+    """Standard error of the exposed time, over steps."""
 
     @property
     def algbw_bytes_per_s(self) -> float | None:
@@ -102,11 +106,9 @@ class Communication:
 
     @property
     def sixteen_bit_share(self) -> float | None:
-        """16-bit bytes among all that were sent; None if nobody tells of it."""
-        sent = [item for item in self.operations if item.wire_bytes]
-        if not sent or not all(item.dtype for item in sent):
-            return None
-        return sum(item.wire_bytes for item in sent if item.dtype in SIXTEEN_BIT) / self.wire_bytes
+        """Payload of 16-bit elements over all payload."""
+        of_16_bit = sum(item.logical_bytes for item in self.operations if item.dtype in SIXTEEN_BIT)
+        return of_16_bit / self.logical_bytes if self.logical_bytes else None
 
 
 def communication(comm: pa.Table, counted: CountedSteps) -> Communication | None:
@@ -117,14 +119,17 @@ def communication(comm: pa.Table, counted: CountedSteps) -> Communication | None
     if counted.repeated:
         rows = last_rows(rows, ["rank", "step", "phase", "op", "wire_op", "group", "dtype"])
     # A silent step or rank counts with zero: it is part of the mean.
-    occasions = len(counted) * len(pc.unique(comm["rank"]))
+    ranks = len(pc.unique(comm["rank"]))
+    occasions = len(counted) * ranks
     keys = ["phase", "op", "wire_op", "group_size", "dtype"]
     sums = ["calls", "logical_bytes", "wire_bytes", "busy_ns", "exposed_ns"]
     grouped = rows.group_by(keys).aggregate([(name, "sum") for name in sums]).to_pylist()
+    errors = errors_of_sums(rows, keys, "exposed_ns", counted, ranks=ranks)
     operations = [
         OperationTraffic(
             **{key: row[key] for key in keys},
             **{name: row[f"{name}_sum"] / occasions for name in sums},
+            exposed_error_ns=errors[tuple(row[key] for key in keys)],
         )
         for row in grouped
     ]

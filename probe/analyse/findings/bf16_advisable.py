@@ -1,8 +1,11 @@
 """fp16 loses gradients that bf16 would keep.
 
 Condition: in fp16, more than 1 % of the sampled gradient elements that are not zero become zero at
-the scale in use.
+the scale in use, over all samples and in the median sampled step, and at least 1,000 of such
+elements were looked at.
 """
+
+from statistics import median
 
 from probe.analyse.findings.finding import Change, Evidence, Finding, Gain, GainKind, Link, View
 from probe.analyse.findings.scaling import scales_loss
@@ -10,6 +13,7 @@ from probe.analyse.run_facts import RunFacts
 from probe.units import format_percent, format_scale
 
 LEAST_UNDERFLOW = 0.01
+LEAST_ELEMENTS = 1000
 NAMED = 3
 
 
@@ -19,7 +23,10 @@ def find(facts: RunFacts) -> Finding | None:
     if gradients is None or not scales_loss(facts.manifest):
         return None
     share = gradients.together.underflow_share
-    if share is None or share <= LEAST_UNDERFLOW:
+    if share is None or share <= LEAST_UNDERFLOW or gradients.together.elements < LEAST_ELEMENTS:
+        return None
+    usual = median(fit.underflow_share or 0.0 for fit in gradients.by_step.values())
+    if usual <= LEAST_UNDERFLOW:
         return None
     worst = [
         Evidence(name=name, value=format_percent(fit.underflow_share))

@@ -1,9 +1,10 @@
 """Compute stands still for communication.
 
-Condition: more than 10 % of the step is exposed communication, gathers of stage 3 left out: those
-have a rule of their own.
+Condition: more than 10 % of the step is exposed communication, and `cost` finds that worth telling.
+Gathers of stage 3 are left out: those have a rule of their own.
 """
 
+from probe.analyse.findings.cost import cost_of_exposed
 from probe.analyse.findings.finding import Change, Evidence, Finding, Gain, GainKind, Link, View
 from probe.analyse.findings.gathers import is_prefetched
 from probe.analyse.run_facts import RunFacts
@@ -15,21 +16,21 @@ LEAST_SHARE = 0.10
 
 def find(facts: RunFacts) -> Finding | None:
     """How much, and in which operation most."""
-    comm, step_ns = facts.communication, facts.mean_step_ns
-    if comm is None or not step_ns:
+    comm = facts.communication
+    if comm is None:
         return None
     operations = [item for item in comm.operations if not is_prefetched(item, facts.manifest)]
-    exposed_ns = sum(item.exposed_ns for item in operations)
-    share = exposed_ns / step_ns
-    if share <= LEAST_SHARE:
+    cost = cost_of_exposed(operations)
+    share = cost.share_of(facts, least_share=LEAST_SHARE)
+    if share is None:
         return None
     worst = operations[0]
     busy_ns = sum(item.busy_ns for item in operations)
     evidence = [
-        Evidence(name="exposed a step", value=format_duration(exposed_ns)),
+        Evidence(name="exposed a step", value=format_duration(cost.ns)),
         Evidence(
             name="hidden under compute",
-            value=format_percent(1 - exposed_ns / busy_ns if busy_ns else None),
+            value=format_percent(1 - cost.ns / busy_ns if busy_ns else None),
         ),
         Evidence(
             name="most of it",

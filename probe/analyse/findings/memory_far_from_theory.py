@@ -1,7 +1,7 @@
 """Model states take other memory than the closed form says, and nothing explains it.
 
-Condition: a category of model states differs from its closed form by more than 10 % and by more
-than 1 % of the peak, and the difference has no name.
+Condition: a category of model states differs from its closed form by more than 10 %, by more
+than 1 % of the peak and by more than 1 MiB, and the difference has no name.
 """
 
 from probe.analyse.findings.finding import Change, Evidence, Finding, Gain, GainKind, Link, View
@@ -12,6 +12,8 @@ from probe.units import format_bytes, format_percent
 
 LEAST_DIFFERENCE = 0.10
 LEAST_PEAK_SHARE = 0.01
+LEAST_BYTES = 1 << 20
+"""Counters of steps and tables of indices stand in no form."""
 
 _CHANGES = {
     MemoryCategory.PARAMS: Change(
@@ -70,5 +72,5 @@ def _is_far(line: Beside, peak_bytes: int) -> bool:
         and line.theory_bytes is not None
         and line.residual is Residual.UNEXPLAINED
         and abs(line.residual_bytes) > LEAST_DIFFERENCE * line.theory_bytes
-        and abs(line.residual_bytes) > LEAST_PEAK_SHARE * peak_bytes
+        and abs(line.residual_bytes) > max(LEAST_PEAK_SHARE * peak_bytes, LEAST_BYTES)
     )

@@ -2,11 +2,13 @@
 
 Condition: the fullest rank leaves more than 30 % of its device free, and one of these would fit in
 90 % of the device and save more than 3 % of the time: no offload, a lower stage, a larger
-micro-batch. Only device memory counts: that of a host is shared with everything else.
+micro-batch. What they save must be worth telling (`cost`). Only device memory counts: that of a
+host is shared with everything else.
 """
 
 from collections.abc import Iterator
 
+from probe.analyse.findings.cost import cost_of_exposed, cost_of_steps
 from probe.analyse.findings.finding import Change, Evidence, Finding, Gain, GainKind, Link, View
 from probe.analyse.memory.theory import partition_of
 from probe.analyse.memory.use import MemoryUse
@@ -19,6 +21,8 @@ from probe.units import format_bytes, format_percent
 LEAST_FREE = 0.30
 MOST_FILLED = 0.90
 LEAST_GAIN = 0.03
+FIXED = (Phase.OPTIMIZER, Phase.GATHER_WAIT, Phase.REDUCE_WAIT)
+"""Phases that a larger batch does not make longer."""
 
 Option = tuple[Change, float, str]
 """What to change, the share of the time that it saves, and how that was worked out."""
@@ -66,7 +70,8 @@ def _without_offload(
     facts: RunFacts, partition: Partition, elements: int, spare: int
 ) -> Iterator[Option]:
     plain = Partition(stage=partition.stage, precision=partition.precision, world=partition.world)
-    exposed = facts.offload.exposed_step_share if facts.offload else None
+    routes = facts.offload.routes if facts.offload else ()
+    exposed = cost_of_exposed(routes).share_of(facts, least_share=LEAST_GAIN)
     if partition.offloaded and exposed and _growth(elements, partition, plain) <= spare:
         change = Change(setting="--offload none", why="All model states would fit on the device.")
         yield change, exposed, "exposed time of the offload over step time"
@@ -75,7 +80,8 @@ def _without_offload(
 def _lower_stage(
     facts: RunFacts, partition: Partition, elements: int, spare: int
 ) -> Iterator[Option]:
-    exposed = facts.communication.exposed_step_share if facts.communication else None
+    operations = facts.communication.operations if facts.communication else ()
+    exposed = cost_of_exposed(operations).share_of(facts, least_share=LEAST_GAIN)
     if not exposed or partition.offloaded:
         return
     often = facts.manifest.config.accumulation_steps or 1
@@ -101,10 +107,12 @@ def _larger_batch(facts: RunFacts, memory: MemoryUse, spare: int) -> Iterator[Op
     if not micro or not activations:
         return
     larger = micro * (activations + spare) // activations
-    fixed = facts.phase_share(Phase.OPTIMIZER) + sum(
-        facts.phase_share(phase) for phase in (Phase.GATHER_WAIT, Phase.REDUCE_WAIT)
-    )
-    if larger > micro:
+    fixed = cost_of_steps(
+        sum(
+            (facts.counted.phase_ns[phase] for phase in FIXED[1:]), facts.counted.phase_ns[FIXED[0]]
+        )
+    ).share_of(facts, least_share=LEAST_GAIN)
+    if larger > micro and fixed:
         yield (
             Change(
                 setting=f"train_micro_batch_size_per_gpu: {larger}",

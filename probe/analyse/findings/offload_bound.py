@@ -1,8 +1,10 @@
 """Compute stands still for offload.
 
-Condition: more than 10 % of the step is exposed transfers between the device and another tier.
+Condition: more than 10 % of the step is exposed transfers between the device and another tier,
+and `cost` finds that worth telling.
 """
 
+from probe.analyse.findings.cost import cost_of_exposed
 from probe.analyse.findings.finding import Change, Evidence, Finding, Gain, GainKind, Link, View
 from probe.analyse.run_facts import RunFacts
 from probe.schema.vocabulary import MemoryCategory, Tier
@@ -14,8 +16,10 @@ LEAST_SHARE = 0.10
 def find(facts: RunFacts) -> Finding | None:
     """How much, and on which route most."""
     offload = facts.offload
-    share = offload.exposed_step_share if offload else None
-    if offload is None or share is None or share <= LEAST_SHARE:
+    if offload is None:
+        return None
+    share = cost_of_exposed(offload.routes).share_of(facts, least_share=LEAST_SHARE)
+    if share is None:
         return None
     worst = offload.routes[0]
     block = "offload_param" if worst.category == MemoryCategory.PARAMS else "offload_optimizer"

@@ -1,8 +1,10 @@
 """Every so many steps one takes far longer.
 
-Condition: spikes with a period, as `regularity` defines them, that take more than 3 % of the time.
+Condition: spikes with a period, as `regularity` defines them, that take more than 3 % of the time
+and each more than 0.1 ms.
 """
 
+from probe.analyse.findings.cost import LEAST_NS
 from probe.analyse.findings.finding import Change, Evidence, Finding, Gain, GainKind, Link, View
 from probe.analyse.run_facts import RunFacts
 from probe.schema.vocabulary import Phase
@@ -28,6 +30,8 @@ def find(facts: RunFacts) -> Finding | None:
     """The period, what it costs and in which phase."""
     spikes = facts.regularity.spikes if facts.regularity else None
     if spikes is None or spikes.period_steps is None or spikes.excess_share <= LEAST_SHARE:
+        return None
+    if spikes.excess_ns <= LEAST_NS * len(spikes.steps):
         return None
     return Finding(
         id="periodic-spikes",

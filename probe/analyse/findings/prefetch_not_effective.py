@@ -1,9 +1,10 @@
 """Stage 3 gathers parameters when they are needed instead of before.
 
 Condition: more than half of the time in gathers of forward and backward is exposed, and that is
-more than 3 % of the step.
+more than 3 % of the step and worth telling (`cost`).
 """
 
+from probe.analyse.findings.cost import cost_of_exposed
 from probe.analyse.findings.finding import Change, Evidence, Finding, Gain, GainKind, Link, View
 from probe.analyse.findings.gathers import is_prefetched
 from probe.analyse.run_facts import RunFacts
@@ -15,14 +16,15 @@ LEAST_SHARE = 0.03
 
 def find(facts: RunFacts) -> Finding | None:
     """How much of the gathering compute stood still for."""
-    comm, step_ns = facts.communication, facts.mean_step_ns
-    if comm is None or not step_ns:
+    comm = facts.communication
+    if comm is None:
         return None
     gathers = [item for item in comm.operations if is_prefetched(item, facts.manifest)]
     busy_ns = sum(item.busy_ns for item in gathers)
-    exposed_ns = sum(item.exposed_ns for item in gathers)
-    share = exposed_ns / step_ns
-    if not busy_ns or exposed_ns <= LEAST_EXPOSED * busy_ns or share <= LEAST_SHARE:
+    cost = cost_of_exposed(gathers)
+    share = cost.share_of(facts, least_share=LEAST_SHARE)
+    waited = cost.ns / busy_ns if busy_ns else 0.0
+    if share is None or waited <= LEAST_EXPOSED:
         return None
     calls = sum(item.calls for item in gathers)
     moved = sum(item.logical_bytes for item in gathers)
@@ -30,9 +32,9 @@ def find(facts: RunFacts) -> Finding | None:
     wanted = f": {2 * ahead}" if isinstance(ahead, int) and ahead else ": larger"
     return Finding(
         id="prefetch-not-effective",
-        title=f"{format_percent(exposed_ns / busy_ns)} of the gathering of stage 3 is waited for.",
+        title=f"{format_percent(waited)} of the gathering of stage 3 is waited for.",
         evidence=(
-            Evidence(name="exposed a step", value=format_duration(exposed_ns)),
+            Evidence(name="exposed a step", value=format_duration(cost.ns)),
             Evidence(name="share of the step", value=format_percent(share)),
             Evidence(name="gathers a step", value=format_count(round(calls))),
             Evidence(name="bytes a gather", value=format_bytes(moved / calls if calls else None)),

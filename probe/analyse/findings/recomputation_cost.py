@@ -1,9 +1,10 @@
 """Activations are computed twice although memory would hold them.
 
-Condition: recomputed forwards take more than 10 % of the step, and it is not known that memory is
-short (less than 10 % of the device free).
+Condition: recomputed forwards take more than 10 % of the step, which `cost` finds worth telling,
+and it is not known that memory is short (less than 10 % of the device free).
 """
 
+from probe.analyse.findings.cost import cost_of_steps
 from probe.analyse.findings.finding import Change, Evidence, Finding, Gain, GainKind, Link, View
 from probe.analyse.run_facts import RunFacts
 from probe.units import MISSING, format_bytes, format_percent
@@ -14,8 +15,9 @@ LEAST_FREE = 0.10
 
 def find(facts: RunFacts) -> Finding | None:
     """What recomputation costs and what is free."""
-    share, memory = facts.recompute_share, facts.memory
-    if share is None or share <= LEAST_SHARE:
+    memory = facts.memory
+    share = cost_of_steps(facts.counted.recompute_ns).share_of(facts, least_share=LEAST_SHARE)
+    if share is None:
         return None
     free = memory.headroom_bytes if memory else None
     capacity = memory.capacity_bytes if memory else None

@@ -1,11 +1,12 @@
 """One rank holds the others up.
 
-Condition: a straggler as `balance` defines it, which costs more than 5 % of the step.
+Condition: a straggler as `steps.straggler` tells it from noise, and it costs more than 5 % of the
+step.
 """
 
 from probe.analyse.findings.finding import Change, Evidence, Finding, Gain, GainKind, Link, View
 from probe.analyse.run_facts import RunFacts
-from probe.analyse.steps.balance import Cause
+from probe.analyse.steps.straggler import Cause
 from probe.units import format_duration, format_percent
 
 LEAST_SHARE = 0.05
@@ -58,7 +59,7 @@ def find(facts: RunFacts) -> Finding | None:
         gain=Gain(
             kind=GainKind.TIME,
             share=slow.step_share,
-            how="time of this rank beyond the others' median, over step time",
+            how="time of this rank beyond the others' median in the same step, over step time",
         ),
         link=Link(view=View.COMMUNICATION),
     )

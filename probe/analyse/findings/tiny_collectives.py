@@ -1,9 +1,10 @@
 """Many collectives of few bytes: latency is paid for each of them.
 
 Condition: one operation is called at least 20 times a step with less than 256 KiB a call, and these
-calls expose more than 1 % of the step.
+calls expose more than 1 % of the step, which `cost` finds worth telling.
 """
 
+from probe.analyse.findings.cost import cost_of_exposed
 from probe.analyse.findings.finding import Change, Evidence, Finding, Gain, GainKind, Link, View
 from probe.analyse.run_facts import RunFacts
 from probe.schema.vocabulary import CollectiveOp
@@ -16,16 +17,16 @@ LEAST_SHARE = 0.01
 
 def find(facts: RunFacts) -> Finding | None:
     """The operation with the most such time."""
-    comm, step_ns = facts.communication, facts.mean_step_ns
-    if comm is None or not step_ns:
+    comm = facts.communication
+    if comm is None:
         return None
     tiny = [
         item
         for item in comm.operations
         if item.calls >= LEAST_CALLS and (item.bytes_per_call or MOST_BYTES) < MOST_BYTES
     ]
-    share = sum(item.exposed_ns for item in tiny) / step_ns
-    if share <= LEAST_SHARE:
+    share = cost_of_exposed(tiny).share_of(facts, least_share=LEAST_SHARE)
+    if share is None:
         return None
     worst = tiny[0]
     gathers = worst.op == CollectiveOp.ALL_GATHER

@@ -1,7 +1,8 @@
 """Ranks get unequal work or hold unequal memory.
 
-Condition: the most loaded rank gets more than 10 % more tokens (or samples) than the mean, or the
-fullest rank's peak is more than 10 % above the median rank's.
+Condition: the most loaded rank gets more than 10 % more tokens (or samples) than the mean, which is
+four standard errors or more, since sentences differ and one rank always has the longest; or the
+fullest rank's peak is more than 10 % and 16 MiB above the median rank's.
 """
 
 from probe.analyse.findings.finding import Change, Evidence, Finding, Gain, GainKind, Link, View
@@ -10,7 +11,10 @@ from probe.schema.vocabulary import Phase
 from probe.units import format_bytes, format_count, format_percent
 
 LEAST_LOAD = 0.10
+LEAST_LOAD_ERRORS = 4.0
 LEAST_MEMORY = 0.10
+LEAST_MEMORY_BYTES = 16 << 20
+"""Workspaces and buffers of libraries differ by as much between ranks."""
 
 
 def find(facts: RunFacts) -> Finding | None:
@@ -22,6 +26,8 @@ def _uneven_load(facts: RunFacts) -> Finding | None:
     balance = facts.balance
     excess = balance.load_excess if balance else None
     if balance is None or excess is None or excess <= LEAST_LOAD:
+        return None
+    if balance.load_error is None or excess < LEAST_LOAD_ERRORS * balance.load_error:
         return None
     most = max(balance.load, key=lambda rank: balance.load[rank])
     least = min(balance.load, key=lambda rank: balance.load[rank])
@@ -58,6 +64,8 @@ def _uneven_memory(facts: RunFacts) -> Finding | None:
     memory = facts.memory
     imbalance = memory.imbalance if memory else None
     if memory is None or imbalance is None or imbalance.excess_share <= LEAST_MEMORY:
+        return None
+    if imbalance.excess_bytes <= LEAST_MEMORY_BYTES:
         return None
     excess = format_bytes(imbalance.excess_bytes)
     return Finding(

@@ -1,58 +1,33 @@
-"""How evenly the ranks work, and which one holds the others up, and why.
+"""How evenly the ranks work: their own time, their time in collectives, their load, by rank.
 
-All ranks of a synchronous job take equally long for a step; what differs is what they do meanwhile.
-A rank's own time is its median over the counted steps of data + forward + backward: the phases in
-which it waits for nobody. A rank is a straggler if its own time, or its time in collectives, stands
-out from the median of the others by more than 10 % of that median and 2 % of the step:
-
-    slow data       its own time stands out, and most of it is waiting for the next batch
-    slow compute    its own time stands out, and the others wait in collectives meanwhile
-    slow link       nobody's own time stands out, but this rank's collectives take longest
+A rank's own time is data + forward + backward: the phases in which it waits for nobody. Which rank
+holds the others up, and why, is `straggler`'s to say.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from probe.analyse.statistics.dependence import Floats
+from probe.analyse.statistics.standard_error import error_of_mean
 from probe.analyse.steps.repeated import last_rows
-from probe.analyse.steps.steps import CountedSteps, last_attempts
+from probe.analyse.steps.steps import CountedSteps, Integers, last_attempts
+from probe.analyse.steps.straggler import RankTimes, Straggler, find_straggler
 from probe.schema.vocabulary import Phase
 
 OWN_PHASES = (Phase.DATA, Phase.FORWARD, Phase.BACKWARD)
-LEAST_EXCESS = 0.10
-LEAST_STEP_SHARE = 0.02
 BALANCE_COLUMNS = (
     "rank",
     "step",
+    "wall_ns",
     "samples",
     "tokens",
     *(f"{phase.value}_ns" for phase in OWN_PHASES),
 )
 """Columns of the steps table that `rank_balance` reads."""
-
-
-class Cause(StrEnum):
-    """Why a rank holds the others up."""
-
-    SLOW_DATA = "slow data"
-    SLOW_COMPUTE = "slow compute"
-    SLOW_LINK = "slow link"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Straggler:
-    """The rank that the others wait for."""
-
-    rank: int
-    cause: Cause
-    excess_ns: float
-    """Time a step beyond the median rank."""
-    step_share: float
-    """The same over the median step."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +43,8 @@ class RankBalance:
     """Mean tokens of a step, or samples where tokens are not told; empty if neither is."""
     load_unit: str
     """tokens or samples."""
+    load_error: float | None
+    """Standard error of `load_excess`: lengths that vary make one rank's mean the largest."""
     straggler: Straggler | None
 
     @property
@@ -82,76 +59,79 @@ class RankBalance:
 def rank_balance(steps: pa.Table, comm: pa.Table, counted: CountedSteps) -> RankBalance | None:
     """None for a single rank, or if no step counts."""
     rows, _ = last_attempts(steps)
-    chosen = pa.array(counted.step)
-    rows = rows.filter(pc.is_in(rows["step"], value_set=chosen))
-    data = _by_rank(rows["rank"], rows["data_ns"])
-    if len(data) < 2:
+    rows = rows.filter(pc.is_in(rows["step"], value_set=pa.array(counted.step)))
+    grid = _Grid.of(rows, counted)
+    if len(grid.rank) < 2:
         return None
-    own = rows["data_ns"]
-    for phase in OWN_PHASES[1:]:
-        own = pc.add(own, rows[f"{phase.value}_ns"])
-    own_ns = _by_rank(rows["rank"], own)
-    busy_ns = _busy(comm, counted)
+    data_ns, wall_ns = grid.of_rows(rows["data_ns"]), grid.of_rows(rows["wall_ns"])
+    own_ns = data_ns + sum(grid.of_rows(rows[f"{phase.value}_ns"]) for phase in OWN_PHASES[1:])
+    busy_ns, exposed_ns = _in_collectives(comm, counted, grid)
     unit = "tokens" if not rows["tokens"].null_count else "samples"
-    load = {} if rows[unit].null_count else _means(rows["rank"], rows[unit])
-    step_ns = float(np.median(counted.wall_ns))
-    return RankBalance(
+    load = None if rows[unit].null_count else grid.of_rows(rows[unit])
+    times = RankTimes(
+        rank=grid.rank,
         own_ns=own_ns,
-        data_ns=data,
+        data_ns=data_ns,
+        worked_ns=wall_ns - exposed_ns,
         busy_ns=busy_ns,
-        load=load,
+    )
+    return RankBalance(
+        own_ns=grid.by_rank(np.nanmedian(own_ns, axis=0)),
+        data_ns=grid.by_rank(np.nanmedian(data_ns, axis=0)),
+        busy_ns=grid.by_rank(np.nanmedian(busy_ns, axis=0)) if comm.num_rows else {},
+        load={} if load is None else grid.by_rank(np.nanmean(load, axis=0)),
         load_unit=unit,
-        straggler=_straggler(own_ns, data, busy_ns, step_ns),
+        load_error=None if load is None else _load_error(load),
+        straggler=find_straggler(times, float(np.median(counted.wall_ns))),
     )
 
 
-def _straggler(
-    own: Mapping[int, float], data: Mapping[int, float], busy: Mapping[int, float], step_ns: float
-) -> Straggler | None:
-    if outlier := _standing_out(own, step_ns):
-        rank, excess_ns = outlier
-        waiting_ns = data[rank] - _of_others(data, rank)
-        cause = Cause.SLOW_DATA if waiting_ns > excess_ns / 2 else Cause.SLOW_COMPUTE
-    elif outlier := _standing_out(busy, step_ns):
-        rank, excess_ns = outlier
-        cause = Cause.SLOW_LINK
-    else:
-        return None
-    return Straggler(rank=rank, cause=cause, excess_ns=excess_ns, step_share=excess_ns / step_ns)
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Grid:
+    """Where rows of the counted steps belong: steps down, ranks across."""
+
+    step: Integers
+    rank: Integers
+    step_at: Integers
+    rank_at: Integers
+
+    @staticmethod
+    def of(rows: pa.Table, counted: CountedSteps) -> "_Grid":
+        rank, rank_at = np.unique(rows["rank"].to_numpy(), return_inverse=True)
+        step_at = np.searchsorted(counted.step, rows["step"].to_numpy())
+        return _Grid(step=counted.step, rank=rank, step_at=step_at, rank_at=rank_at)
+
+    def of_rows(self, values: pa.ChunkedArray) -> Floats:
+        """A column of the rows; nan where a rank did not record a step."""
+        spread = np.full((len(self.step), len(self.rank)), np.nan)
+        spread[self.step_at, self.rank_at] = values.to_numpy()
+        return spread
+
+    def by_rank(self, values: Floats) -> dict[int, float]:
+        return {int(rank): float(value) for rank, value in zip(self.rank, values, strict=True)}
 
 
-def _standing_out(times: Mapping[int, float], step_ns: float) -> tuple[int, float] | None:
-    """The rank that takes longest and by how much, if that is far beyond the usual rank."""
-    if len(times) < 2 or not step_ns:
-        return None
-    rank = max(times, key=lambda rank: times[rank])
-    usual = _of_others(times, rank)
-    excess = times[rank] - usual
-    stands_out = excess > LEAST_EXCESS * usual and excess > LEAST_STEP_SHARE * step_ns
-    return (rank, excess) if stands_out else None
-
-
-def _of_others(times: Mapping[int, float], rank: int) -> float:
-    """The median of the other ranks: one that took part itself would hide half of two."""
-    return float(np.median([time for other, time in times.items() if other != rank]))
-
-
-def _busy(comm: pa.Table, counted: CountedSteps) -> dict[int, float]:
+def _in_collectives(comm: pa.Table, counted: CountedSteps, grid: _Grid) -> tuple[Floats, Floats]:
+    """Busy and exposed time; a step without collectives spent none."""
     if counted.repeated:
         comm = last_rows(comm, ["rank", "step", "phase", "op", "wire_op", "group", "dtype"])
     # Texts are what makes filtering rows dear, and none is needed here.
-    rows = comm.select(["rank", "step", "busy_ns"])
+    rows = comm.select(["rank", "step", "busy_ns", "exposed_ns"])
     rows = rows.filter(pc.is_in(rows["step"], value_set=pa.array(counted.step)))
-    by_step = rows.group_by(["rank", "step"]).aggregate([("busy_ns", "sum")])
-    return _by_rank(by_step["rank"], by_step["busy_ns_sum"])
+    rows = rows.filter(pc.is_in(rows["rank"], value_set=pa.array(grid.rank)))
+    at = (
+        np.searchsorted(grid.step, rows["step"].to_numpy()),
+        np.searchsorted(grid.rank, rows["rank"].to_numpy()),
+    )
+    busy_ns, exposed_ns = (np.zeros((len(grid.step), len(grid.rank))) for _ in range(2))
+    np.add.at(busy_ns, at, rows["busy_ns"].to_numpy())
+    np.add.at(exposed_ns, at, rows["exposed_ns"].to_numpy())
+    return busy_ns, exposed_ns
 
 
-def _by_rank(ranks: pa.ChunkedArray, values: pa.ChunkedArray) -> dict[int, float]:
-    """The median of each rank."""
-    rank, value = ranks.to_numpy(), values.to_numpy()
-    return {int(each): float(np.median(value[rank == each])) for each in np.unique(rank)}
-
-
-def _means(ranks: pa.ChunkedArray, values: pa.ChunkedArray) -> dict[int, float]:
-    rank, value = ranks.to_numpy(), values.to_numpy()
-    return {int(each): float(np.mean(value[rank == each])) for each in np.unique(rank)}
+def _load_error(load: Floats) -> float:
+    most = int(np.nanmean(load, axis=0).argmax())
+    means = np.nanmean(load, axis=1)
+    beyond = load[:, most] - means
+    mean = float(np.mean(means))
+    return error_of_mean(beyond[~np.isnan(beyond)]) / mean if mean else 0.0

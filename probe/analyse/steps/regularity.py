@@ -2,14 +2,17 @@
 
 Noise is MAD / median of the wall times: half of the steps lie that near to the median. A spike is a
 step longer than the median by more than 25 % of it and more than five standard deviations (each
-1.4826 × MAD). Spikes are periodic if there are at least three and two thirds of the distances
-between neighbours are multiples of the commonest distance, the period. What made them long is the
-phase that grew most against its own median, summed over the spikes.
+1.4826 × MAD). Spikes are periodic if there are at least three, two thirds of the distances between
+neighbours are multiples of the commonest distance, the period, and chance would bring that about
+once in twenty times at the most: a distance is a multiple of p by chance once in p times, and each
+distance that occurs had its chance to be the commonest. What made them long is the phase that grew
+most against its own median, summed over the spikes.
 """
 
 from collections import Counter
 from dataclasses import dataclass
 from itertools import pairwise
+from math import comb
 
 import numpy as np
 
@@ -21,6 +24,7 @@ LEAST_SPIKE = 0.25
 SPIKE_DEVIATIONS = 5.0
 LEAST_PERIODIC_SPIKES = 3
 PERIODIC_SHARE = 2 / 3
+MOST_CHANCE = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,4 +107,14 @@ def _period(steps: tuple[int, ...]) -> int | None:
     multiples = sum(distance % period == 0 for distance in distances)
     # Every distance is a multiple of one step: neighbours in a row are a slow patch, no period.
     regular = period > 1 and times > 1 and multiples >= PERIODIC_SHARE * len(distances)
-    return period if regular else None
+    if not regular:
+        return None
+    by_chance = _at_least(multiples - 1, of=len(distances) - 1, each=1 / period)
+    return period if by_chance * len(set(distances)) <= MOST_CHANCE else None
+
+
+def _at_least(wanted: int, *, of: int, each: float) -> float:
+    """How probable so many hits are in so many trials, each with this probability."""
+    return sum(
+        comb(of, hits) * each**hits * (1 - each) ** (of - hits) for hits in range(wanted, of + 1)
+    )
