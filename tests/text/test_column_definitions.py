@@ -1,10 +1,12 @@
 """Every column of a table on a page says what it means."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from probe.analyse.compare.comparison import compare_runs
+from probe.telling.run import open_readable, tell
 from probe.text.column_definitions import COLUMN_DEFINITIONS, definition_of
 from probe.text.communication_table import communication_block
 from probe.text.comparison_blocks import Block, differences_block, measures_block, runs_block
@@ -24,6 +26,7 @@ from probe.text.time_table import time_block
 from tests.analyse.compared import made_run
 from tests.figures.drawn_run import drawn_run
 
+SAMPLES = Path(__file__).parents[2] / "sample_runs"
 WITHOUT_WORDS = ""
 """The heading of a column of bars or of names beside a number."""
 
@@ -33,6 +36,11 @@ def blocks_of_a_run() -> Iterator[Block]:
     for block in (time_block, held_block, communication_block, offload_block, rank_block):
         yield block(made.facts)
     yield overflow_block(made.series.overflows)
+
+
+def blocks_of_a_recording() -> Iterator[Block]:
+    """With a route that nobody times, since device and host are one memory."""
+    yield offload_block(tell(open_readable(SAMPLES / "bf16-stage3-disk")).facts)
 
 
 def blocks_of_a_comparison() -> Iterator[Block]:
@@ -61,7 +69,7 @@ def test_a_side_is_named_and_its_column_explained() -> None:
 
 
 def test_columns_that_end_flush_sort_as_numbers() -> None:
-    for block in blocks_of_a_run():
+    for block in (*blocks_of_a_run(), *blocks_of_a_recording()):
         for place in block.right:
             column = [row[place] for row in block.rows]
             told = [cell for cell in column if cell not in ("", "–")]
