@@ -9,9 +9,10 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from engine.config.key import Key, Kind
-from engine.config.keys import KEYS, OFFLOAD_OPTIMIZER, OFFLOAD_PARAM, ZERO
+from engine.config.keys import KEYS
 from engine.config.nearest import unknown
 from engine.config.reading import Reading
+from engine.config.sharding_keys import OFFLOAD_OPTIMIZER, OFFLOAD_PARAM, ZERO
 from engine.config.values import AUTO, WrongValueError, parsed, written
 from probe.errors import ConfigError
 from probe.schema.vocabulary import Precision, Tier
