@@ -166,6 +166,10 @@ def _set(reading: Reading, flag: str, path: str, value: Any) -> None:
     old = reading.values.get(path)
     reading.values[path] = value
     reading.flagged.add(path)
+    _say_override(reading, flag, path, old, value)
+
+
+def _say_override(reading: Reading, flag: str, path: str, old: Any, value: Any) -> None:
     if old is None:
         reading.overrides.append(f"{flag} sets {path}, which is not in the configuration")
     elif old == AUTO:
@@ -219,12 +223,7 @@ def _set_parameter(reading: Reading, option: str, path: str, value: float) -> No
         return
     params[name] = value
     reading.values[block] = params
-    if old is None:
-        reading.overrides.append(f"{flag} sets {path}, which is not in the configuration")
-    elif old == AUTO:
-        reading.overrides.append(f'{flag} fills {path} "auto"')
-    elif old != value:
-        reading.overrides.append(f"{flag} overrides {path} {written(old)}")
+    _say_override(reading, flag, path, old, value)
 
 
 def _follow_in_schedule(reading: Reading, rate: float) -> None:
