@@ -12,7 +12,7 @@ from app.state import ViewState
 from probe.figures.chart import Chart
 from probe.figures.figure_table import figure_csv
 from probe.figures.theme import alternative_of, caption_of, in_mode, title_of
-from probe.text.column_definitions import COLUMN_DEFINITIONS
+from probe.text.column_definitions import definition_of
 from probe.text.comparison_blocks import Block
 from probe.text.definitions import DEFINITIONS
 from probe.text.inert import inert
@@ -94,14 +94,14 @@ def table(block: Block, *, key: str, alt: str = "") -> None:
             column_config={
                 str(place): st.column_config.Column(
                     heading,
-                    help=COLUMN_DEFINITIONS.get(heading),
+                    help=definition_of(heading) or None,
                     alignment="right" if place in block.right else "left",
                 )
                 for place, heading in enumerate(block.headings)
             },
         )
-    for sentence in block.below:
-        st.caption(inert(sentence))
+    if block.below:
+        st.caption("  \n".join(map(inert, block.below)))
 
 
 def _sortable(block: Block) -> Any:

@@ -34,12 +34,17 @@ def values_of(field: Field) -> st.SearchStrategy[Any]:
 
 
 def rows_of(table: Table) -> st.SearchStrategy[Row]:
-    """Any row of a table; columns that have a default are left to it at times."""
+    """Any row of a table; columns that have a default are left to it at times.
+
+    All are of the first attempt: which of several counts is a matter of its own.
+    """
     required = {field.name for field in msgspec.structs.fields(table.row) if field.required}
     return st.fixed_dictionaries(
         {field.name: values_of(field) for field in table.fields if field.name in required},
         optional={
-            field.name: values_of(field) for field in table.fields if field.name not in required
+            field.name: values_of(field)
+            for field in table.fields
+            if field.name not in required and field.name != "attempt"
         },
     ).map(lambda values: table.row(**values))
 

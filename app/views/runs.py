@@ -130,7 +130,7 @@ def _columns() -> dict[str, Any]:
     return {
         "run": column.TextColumn("run", pinned=True, width="medium"),
         "status": column.TextColumn("status", help=DEFINITIONS["status"]),
-        "health": column.TextColumn("health", width=90, help=DEFINITIONS["health"]),
+        "health": column.TextColumn("health", width=70, help=DEFINITIONS["health"]),
         "stage": column.NumberColumn("stage", format="%d", help=DEFINITIONS["stage"]),
         "offload": column.TextColumn("offload", help=DEFINITIONS["offload"]),
         "world": column.NumberColumn("world", format="%d", help=DEFINITIONS["world"]),

@@ -22,6 +22,10 @@ from probe.errors import ProbeError
 PATIENCE_S = 2.0
 LOOK_EVERY_S = 0.5
 LAST_WORDS_WITHIN_S = 2.0
+LET_GO_FIRST_S = 1.0
+"""The rank that is seen to end first is told of as the one that failed, so those it took with it
+let it go first."""
+FAILED = "failed with"
 REMEMBERED_CALLS = 256
 STOPPED = "stopped because"
 
@@ -97,6 +101,8 @@ class Lookout:
         heard: dict[int, str] = {}
         while not heard and monotonic() < deadline and not self._stop.wait(0.05):
             heard = self._last_words()
+        if any(words.startswith(FAILED) for words in heard.values()):
+            self._stop.wait(LET_GO_FIRST_S)
         if heard:
             return self._pass_on(heard)
         whom = "a peer" if suspect is None else f"rank {suspect}"
@@ -162,7 +168,7 @@ class Lookout:
     def _excepthook(
         self, kind: type[BaseException], error: BaseException, trace: TracebackType | None
     ) -> None:
-        self.leave_last_words(f"failed with {kind.__name__}: {str(error)[:500]}")
+        self.leave_last_words(f"{FAILED} {kind.__name__}: {str(error)[:500]}")
         self._previous_excepthook(kind, error, trace)
 
 

@@ -17,8 +17,14 @@ from probe.commands.machine import json_option, print_json, problem_json
     default=None,
     help="Read the profiled window however large it is, or not at all. Default: if it is small.",
 )
+@click.option(
+    "--rank",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="The rank whose profiled window is told. Default: the lowest that has one.",
+)
 @json_option
-def command(run: str, runs_dir: Path, trace: bool | None, as_json: bool) -> None:
+def command(run: str, runs_dir: Path, trace: bool | None, rank: int | None, as_json: bool) -> None:
     """Show what a run was, its headline numbers and what stands out.
 
     A profiled window adds where its time went, operators, gaps and critical path.
@@ -40,7 +46,7 @@ def command(run: str, runs_dir: Path, trace: bool | None, as_json: bool) -> None
     opened = open_readable(find_run(run, runs_dir))
     with table_progress("Reading") as on_table:
         told = tell(opened, on_table=on_table)
-    window = None if trace is False else tell_window(opened, at_any_cost=bool(trace))
+    window = None if trace is False else tell_window(opened, at_any_cost=bool(trace), rank=rank)
     problems = (*told.problems, *(window.problems if window else ()))
     if as_json:
         print_json(

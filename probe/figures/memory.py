@@ -70,7 +70,7 @@ def memory_over_time(series: MemorySeries, *, tier: Tier = Tier.DEVICE) -> Any:
         + ".",
         caption=" ".join(filter(None, [points_caption(len(kept), len(series), "steps"), *remarks])),
         xaxis={"title": {"text": "step"}},
-        yaxis={"title": {"text": f"largest in the step [{unit.name}]"}, "rangemode": "tozero"},
+        yaxis={"title": {"text": f"held [{unit.name}]"}, "rangemode": "tozero"},
     )
     # One step has no width: a flat line would be invisible, a marker is not.
     mode = "lines" if len(series) > 1 else "lines+markers"
@@ -172,10 +172,11 @@ def memory_by_rank(memory: MemoryUse, series: Mapping[int, MemorySeries]) -> Any
         title="Peak memory of each rank",
         alternative=f"{len(ranks)} ranks, median {format_bytes(usual)}, fullest rank {fullest} "
         f"with {format_bytes(int(peaks.max()))}.",
+        height=360,
         barmode="stack",
         bargap=0.15,
         xaxis={"title": {"text": "rank"}, "tickformat": "d"},
-        yaxis={"title": {"text": f"largest in any step [{unit.name}]"}, "rangemode": "tozero"},
+        yaxis={"title": {"text": f"peak [{unit.name}]"}, "rangemode": "tozero"},
     )
     if len(ranks) <= 16:
         figure.layout.xaxis.dtick = 1

@@ -122,7 +122,7 @@ def underflow_over_time(gradients: GradientRange) -> Any:
         height=380,
         xaxis={"title": {"text": "step"}, "anchor": "y2"},
         yaxis={"title": {"text": "gradients [%]"}, "domain": [0.55, 1], "rangemode": "tozero"},
-        yaxis2={"title": {"text": "headroom [powers of 2]"}, "domain": [0, 0.45]},
+        yaxis2={"title": {"text": "headroom [2ⁿ]"}, "domain": [0, 0.45]},
     )
     drawn = len(steps)
     for name, values, look, axis in (
@@ -185,15 +185,13 @@ def lost_updates_by_parameter(lost: LostUpdates) -> Any:
     lossy = [(name, share) for name, share in lost.by_parameter.items() if share]
     shown = lossy[:MOST_PARAMETERS]
     total = len(lost.by_parameter)
-    rest = "" if len(lossy) == total else " The others lost none."
     figure = new_figure(
         title="Updates lost in rounding",
         alternative=f"{format_percent(lost.share)} of the sampled weights did not change; most in "
         + (plain(shown[0][0]) if shown else "none")
         + ".",
-        caption=""
-        if len(shown) >= total
-        else f"The {len(shown)} worst of {total:,} parameters.{rest if shown == lossy else ''}",
+        caption=f"{len(lossy):,} of {total:,} parameters lost updates"
+        + (f"; the {len(shown)} worst." if len(shown) < len(lossy) else "."),
         height=130 + 22 * max(3, len(shown)),
         hovermode="closest",
         xaxis={"title": {"text": "updates that vanished [%]"}, "rangemode": "tozero"},

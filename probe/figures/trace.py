@@ -78,12 +78,12 @@ def lanes_of_ranks(windows: Sequence[TraceLanes]) -> Any:
         alternative=f"{len(shown)} ranks over {format_duration(longest)}: "
         + "; ".join(_busy(item) for item in shown)
         + ".",
-        height=120 + 24 * max(4, len(rows)),
+        height=190 + 24 * max(4, len(rows)),
         barmode="overlay",
         bargap=0.25,
         hovermode="closest",
         xaxis={
-            "title": {"text": f"time since the first step of the window [{unit.name}]"},
+            "title": {"text": f"time in the window [{unit.name}]"},
             "range": [0, longest / unit.size if longest else 1],
         },
         yaxis={

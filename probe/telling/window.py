@@ -1,4 +1,4 @@
-"""The profiled window that a run is told by: the first of its lowest rank that holds events."""
+"""The profiled window that a run is told by: the first with events, of one rank."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,6 +7,7 @@ import msgspec
 
 from probe.analyse.trace.collectives import CollectiveRow
 from probe.analyse.trace.summary import TraceSummary, summarise_trace
+from probe.errors import UsageError
 from probe.read.problem import Problem
 from probe.read.run import Run
 from probe.read.run_traces import TraceFile, find_traces, load_trace
@@ -28,26 +29,31 @@ class ToldWindow:
     """Of this window, and of those that hold nothing and were passed over."""
 
 
-def tell_window(run: Run, *, at_any_cost: bool) -> ToldWindow | None:
+def tell_window(run: Run, *, at_any_cost: bool, rank: int | None = None) -> ToldWindow | None:
     """None without a window; one that is large, or not distilled yet, is read only if asked for."""
-    files = find_traces(run.path)
+    found = find_traces(run.path)
+    files = found if rank is None else [file for file in found if file.rank == rank]
+    if rank is not None and not files:
+        ranks = ", ".join(str(number) for number in sorted({file.rank for file in found}))
+        others = f"those that have one are {ranks}" if ranks else "no rank of it has one"
+        raise UsageError(f"{run.name} has no profiled window of rank {rank}; {others}.")
     problems: list[Problem] = []
     for file in files:
         cheap = file.distilled and file.size_bytes <= CHEAP_BYTES
         if not cheap and not at_any_cost:
-            return ToldWindow(file=file, windows=len(files), summary=None, problems=tuple(problems))
+            return ToldWindow(file=file, windows=len(found), summary=None, problems=tuple(problems))
         trace = load_trace(run.path, file)
         problems += trace.problems
         if len(trace.events):
             return ToldWindow(
                 file=file,
-                windows=len(files),
+                windows=len(found),
                 summary=summarise_trace(trace),
                 problems=tuple(problems),
             )
     if not files:
         return None
-    return ToldWindow(file=files[0], windows=len(files), summary=None, problems=tuple(problems))
+    return ToldWindow(file=files[0], windows=len(found), summary=None, problems=tuple(problems))
 
 
 def window_json(window: ToldWindow | None) -> dict[str, Any] | None:

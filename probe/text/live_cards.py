@@ -11,6 +11,7 @@ from probe.units import (
     format_exact,
     format_number,
     format_percent,
+    format_scale,
 )
 
 
@@ -60,7 +61,8 @@ def _loss(followed: Followed) -> Card:
     stated = training.loss[training.has_loss]
     value = format_number(float(stated[-1])) if len(stated) else MISSING
     scales = training.scale[training.scale == training.scale]
-    remark = f"loss scale {format_number(float(scales[-1]))}" if len(scales) else ""
+    # A scale that is one throughout is the absence of a scale.
+    remark = f"loss scale {format_scale(float(scales[-1]))}" if (scales != 1).any() else ""
     return Card(name="last loss", value=value, remark=remark)
 
 

@@ -6,7 +6,7 @@ from probe.analyse.offload import OffloadTraffic, Route
 from probe.analyse.run_facts import RunFacts
 from probe.text.aligned import align, with_heading
 from probe.text.comparison_blocks import Block
-from probe.units import format_bytes, format_duration, format_percent
+from probe.units import MISSING, format_bytes, format_duration, format_percent
 
 _HEADINGS = ("offload", "tier", "direction", "a step", "rate", "busy", "exposed", "depth")
 
@@ -40,7 +40,7 @@ def _row(route: Route) -> tuple[str, ...]:
         route.tier,
         route.direction,
         format_bytes(route.moved_bytes),
-        "in place" if rate is None else f"{format_bytes(rate)}/s",
+        MISSING if rate is None else f"{format_bytes(rate)}/s",
         "" if rate is None else format_duration(route.busy_ns),
         "" if rate is None else format_duration(route.exposed_ns),
         "" if route.queue_depth is None else str(route.queue_depth),
@@ -53,5 +53,5 @@ def _remark(traffic: OffloadTraffic) -> str:
         hidden = format_percent(traffic.hidden_share)
         parts.append(f"{hidden} of the transfers' time is hidden under compute")
     if any(not route.busy_ns for route in traffic.routes):
-        parts.append("in place: device and host are the same memory, so nothing is copied")
+        parts.append("no rate: device and host are the same memory, so nothing is copied")
     return "; ".join(parts)

@@ -16,10 +16,10 @@ def overflow_block(found: OverflowEvents) -> Block:
         title="Tensors that overflowed",
         headings=(
             *("step", "rank", "first", "what", "kind", "parameter", "module"),
-            *("micro-batch", "bad elements", "loss scale"),
+            *("micro-batch", "bad elements", "of the tensor", "loss scale"),
         ),
         rows=tuple(_row(event) for event in events),
-        right=frozenset({0, 1, 7, 8, 9}),
+        right=frozenset({0, 1, 7, 8, 9, 10}),
         below=(f"… and {left:,} more; `probe export` writes all of them.",) if left > 0 else (),
     )
 
@@ -34,15 +34,13 @@ def _row(event: OverflowEvent) -> tuple[str, ...]:
         printable(event.parameter or MISSING, limit=120),
         printable(event.module or MISSING, limit=120),
         MISSING if event.micro_batch is None else str(event.micro_batch),
-        _bad(event),
+        MISSING if event.nonfinite_elements is None else format_exact(event.nonfinite_elements),
+        _share(event),
         MISSING if event.loss_scale is None else format_scale(event.loss_scale),
     )
 
 
-def _bad(event: OverflowEvent) -> str:
-    if event.nonfinite_elements is None:
+def _share(event: OverflowEvent) -> str:
+    if event.nonfinite_elements is None or not event.tensor_elements:
         return MISSING
-    count = format_exact(event.nonfinite_elements)
-    if not event.tensor_elements:
-        return count
-    return f"{count} ({format_percent(event.nonfinite_elements / event.tensor_elements)})"
+    return format_percent(event.nonfinite_elements / event.tensor_elements)

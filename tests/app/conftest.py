@@ -1,5 +1,6 @@
 """One folder of runs for all tests of pages, and caches that never outlive a test."""
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,14 @@ def _no_memory() -> Iterator[None]:
     st.cache_data.clear()
     st.cache_resource.clear()
     yield
+
+
+@pytest.fixture(autouse=True)
+def _main_stays_main() -> Iterator[None]:
+    """A page that is run takes the place of `__main__`, which spawned processes would run again."""
+    main = sys.modules["__main__"]
+    yield
+    sys.modules["__main__"] = main
 
 
 @pytest.fixture

@@ -26,7 +26,11 @@ class Team:
 
     def run(self, case: Callable[..., Any], **arguments: Any) -> list[Any]:
         """The results in rank order; after a failed or hung case the next one starts anew."""
-        answers = self.outcomes(case, **arguments)
+        try:
+            answers = self.outcomes(case, **arguments)
+        except (EOFError, OSError) as error:
+            self.stop()
+            raise CaseError(f"a rank of {self.world} is gone: {error!r}") from error
         failures = [str(what) for healthy, what in answers if not healthy]
         if failures:
             self.stop()

@@ -3,9 +3,11 @@
 import pyarrow.compute as pc
 import pytest
 
+from probe.analyse.precision.numerics import LostUpdates
 from probe.analyse.run_facts import run_facts
 from probe.analyse.series.run_series import run_series
 from probe.analyse.series.within import StepRange, within
+from probe.figures.numerics import lost_updates_by_parameter
 from probe.figures.of_run import (
     communication_charts,
     ledger_charts,
@@ -14,6 +16,7 @@ from probe.figures.of_run import (
     precision_charts,
     step_charts,
 )
+from probe.figures.theme import caption_of
 from probe.schema.tables import MEMORY, NUMERICS, OFFLOAD, OVERFLOW
 from tests.figures.drawn_run import DrawnRun, drawn_run
 
@@ -79,3 +82,10 @@ def test_fits_of_gradients_are_those_of_the_steps_looked_at(gappy) -> None:
 
     assert sampled(EARLY) == [[0, 10, 20, 30]]
     assert sampled(LATE) == []
+
+
+def test_parameters_that_lost_nothing_have_no_bar() -> None:
+    lost = LostUpdates(elements=3, share=0.1, by_parameter={"w": 0.3, "b": 0.0, "c": 0.0})
+    figure = lost_updates_by_parameter(lost)
+    assert list(figure.data[0].y) == ["w"]
+    assert caption_of(figure) == "1 of 3 parameters lost updates."

@@ -1,6 +1,7 @@
 """What `probe show` says of a profiled window, and `probe doctor` of one that is damaged."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -111,6 +112,17 @@ def test_json_of_a_window(tmp_path, capsys) -> None:
     assert [step["step"] for step in window["steps"]] == [5, 6]
     assert {row["name"] for row in window["operators"]} >= {"aten::addmm", "aten::linear"}
     assert len(window["kernels"]) == 4
+
+
+def test_the_window_of_a_rank_is_told_when_asked_for(tmp_path, capsys) -> None:
+    run = run_of(tmp_path, device_trace())
+    (own,) = run.glob("rank_*")
+    shutil.copytree(own, run / "rank_00003")
+    assert json.loads(shown(capsys, run, "--json"))["window"]["rank"] == 1
+    third = json.loads(shown(capsys, run, "--json", "--rank", "3"))["window"]
+    assert (third["rank"], third["windows"]) == (3, 2)
+    assert main(["show", str(run), "--rank", "2"]) == 2
+    assert "no profiled window of rank 2; those that have one are 1, 3." in capsys.readouterr().err
 
 
 def test_a_window_without_events_is_passed_over(tmp_path) -> None:
