@@ -59,7 +59,7 @@ format: env ## Put the code into its format
 	$(BIN)/ruff check --fix .
 
 .PHONY: bench
-bench: env ## Measure the run directory and comparing; prints tables
+bench: env ## Measure the run directory, comparing, checkpoints; prints tables
 	$(BIN)/python -m benchmarks.run_directory
 	$(BIN)/python -m benchmarks.compare
 	$(BIN)/python -m benchmarks.checkpoint

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import torch
 from torch import Tensor
 from torch.nn import Module
 
@@ -20,6 +19,7 @@ from engine.config.policies import Config
 from engine.facts import Observer, OverflowFacts, StepFacts
 from engine.kept import KeptActivations
 from engine.loss_scale import LossScaler, ScaleAtMinimumError
+from engine.micro_batches import MicroBatches, mean_of
 from engine.partition import Member
 from engine.precision import autocast, cast_inputs
 from engine.questions import Questions
@@ -72,12 +72,11 @@ class Engine(Questions, CheckpointCalls):
         self._stage = stage
         self._recomputation = recomputation
         self._update = update
-        self._losses: list[Tensor] = []
+        self._micro_batches = MicroBatches(collectives.rank)
         self._backward_since_step = False
         self._synchronise = True
         self._held_back = False
         self._averaged = False
-        self._scale_used: float | None = None
         self._applied = False
         self._gradient_norm = 0.0
         self._last_applied_step: int | None = None
@@ -117,13 +116,7 @@ class Engine(Questions, CheckpointCalls):
         """Gradients of `loss`, scaled; averaged over the ranks when the stage says so."""
         if self._update is None:
             raise UsageError("this engine has no optimizer, so there is nothing to train")
-        if not _is_one_number(loss):
-            got = f"shape {tuple(loss.shape)}" if hasattr(loss, "shape") else type(loss).__name__
-            raise UsageError(
-                f"rank {self.global_rank}: backward needs a loss of one number, got {got};"
-                " reduce it first, with loss.mean() for example"
-            )
-        self._require_one_scale()
+        self._micro_batches.admit(loss, self.loss_scaler.scale)
         accumulation = self.config.batch.accumulation_steps
         # Stages 2 and 3 send each micro-batch to its owners: that is what lets them not hold
         # gradients.
@@ -131,8 +124,8 @@ class Engine(Questions, CheckpointCalls):
             self.config.zero.stage >= 2 or self.is_gradient_accumulation_boundary()
         )
         self.clock.claim(Phase.FORWARD)
-        self._update.first_bad.begin(len(self._losses))
-        self._losses.append(loss.detach())
+        self._update.first_bad.begin(len(self._micro_batches))
+        self._micro_batches.losses.append(loss.detach())
         with self.clock.phase(Phase.BACKWARD):
             self._stage.begin_backward(synchronise=synchronise)
             scaled = loss.float() * (self.loss_scaler.scale / accumulation)
@@ -141,9 +134,9 @@ class Engine(Questions, CheckpointCalls):
             self._update.first_bad.end()
             self.kept.forget()
         if synchronise and not self._held_back:
-            self._stage.date(len(self._losses) - 1)
+            self._stage.date(len(self._micro_batches) - 1)
         self._held_back = not synchronise
-        self._scale_used = self.loss_scaler.scale
+        self._micro_batches.scale_used = self.loss_scaler.scale
         self._backward_since_step = True
         self._averaged = synchronise
         return loss
@@ -170,14 +163,15 @@ class Engine(Questions, CheckpointCalls):
                 f"rank {self.global_rank}: step {self.global_steps} would update with gradients"
                 " that stayed local; run the last backward before the boundary outside no_sync()"
             )
-        assert self._scale_used is not None, "a backward has happened"
+        scale_used = self._micro_batches.scale_used
+        assert scale_used is not None, "a backward has happened"
         self.observer.gradients_ready()
         with self.clock.phase(Phase.OPTIMIZER):
-            outcome = self._update.run(scale=self._scale_used)
+            outcome = self._update.run(scale=scale_used)
             if outcome.applied:
                 self._stage.publish()
             self._stage.clear()
-        self._conclude(outcome, self._scale_used)
+        self._conclude(outcome, scale_used)
         self.checkpoints.save_if_due(self.global_steps)
 
     def is_gradient_accumulation_boundary(self) -> bool:
@@ -264,7 +258,7 @@ class Engine(Questions, CheckpointCalls):
                 step=step,
                 loss_scale=scale_used,
                 offenders=outcome.offenders,
-                bad_losses=bad_losses(self._losses, self.global_rank),
+                bad_losses=bad_losses(self._micro_batches.losses, self.global_rank),
             )
             self.observer.overflow_found(self.last_overflow)
         stuck: ScaleAtMinimumError | None = None
@@ -272,8 +266,8 @@ class Engine(Questions, CheckpointCalls):
             self.loss_scaler.update(not outcome.applied)
         except ScaleAtMinimumError as error:
             stuck = error.blaming(self._culprit(outcome))
-        losses, self._losses = self._losses, []
-        loss = self.clock.bring_home(lambda: _mean_of(losses))
+        losses = self._micro_batches.take_losses()
+        loss = self.clock.bring_home(lambda: mean_of(losses))
         began_ns, wall_ns, phase_ns = self.clock.turn_over()
         self.observer.step_ended(
             StepFacts(
@@ -296,7 +290,7 @@ class Engine(Questions, CheckpointCalls):
                 on_device=self.clock.take_on_device(),
             )
         )
-        self._scale_used = None
+        self._micro_batches.clear()
         self.global_steps += 1
         self._say_where()
         if stuck is not None:
@@ -305,7 +299,7 @@ class Engine(Questions, CheckpointCalls):
         self.observer.step_began(self.global_steps)
 
     def _counters(self) -> Counters | None:
-        if self._losses:
+        if len(self._micro_batches):
             return None
         return Counters(
             global_steps=self.global_steps,
@@ -319,8 +313,7 @@ class Engine(Questions, CheckpointCalls):
         self.skipped_steps = counters.skipped_steps
         self.micro_steps = counters.micro_steps
         self._last_applied_step = counters.last_applied_step
-        self._losses.clear()
-        self._scale_used = None
+        self._micro_batches.clear()
         self._backward_since_step = False
         self._say_where()
         self.observer.step_began(self.global_steps)
@@ -332,23 +325,8 @@ class Engine(Questions, CheckpointCalls):
         whom = "the sum over ranks" if first.rank is None else f"rank {first.rank}"
         return f"the first bad gradient is that of {first.name}: {first.kind} on {whom}"
 
-    def _require_one_scale(self) -> None:
-        if self._scale_used is not None and self._scale_used != self.loss_scaler.scale:
-            raise UsageError(
-                f"the loss scale went from {self._scale_used:g} to {self.loss_scaler.scale:g}"
-                " between two backwards of one step; change it between steps only"
-            )
-
     def _say_where(self) -> None:
         precision = self.config.precision.precision
         self.collectives.now(
             f"in step {self.global_steps}, stage {self.config.zero.stage}, {Precision(precision)}"
         )
-
-
-def _mean_of(losses: list[Tensor]) -> Tensor:
-    return torch.stack([each.float().reshape(()) for each in losses]).mean()
-
-
-def _is_one_number(thing: Any) -> bool:
-    return isinstance(thing, Tensor) and thing.numel() == 1

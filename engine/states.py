@@ -5,7 +5,7 @@ stand-in. Around an update a few segments are brought: master, states and weight
 then they are put back, and only the counters stay.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -14,6 +14,7 @@ from torch.optim import Optimizer
 
 from engine.optimizers import flat_states, steps_in_parts
 from engine.segments import MASTER, Segment, absent
+from engine.state_cutting import inherit, take_over
 from engine.storage import Item, Places, Shard
 from probe.errors import UsageError
 from probe.schema.vocabulary import MemoryCategory
@@ -54,7 +55,7 @@ class States:
             if emptied is not None and first is not emptied:
                 _drop(emptied)
             if whole_states:
-                self._take_over(segment, whole_states)
+                take_over(self.optimizer, segment, whole_states)
             if not self._places.states.always_at_hand:
                 self._shelve(segment)
                 emptied = first
@@ -195,7 +196,7 @@ class States:
             for start, stop in zip(cuts, [*cuts[1:], segment.elements], strict=True)
         ]
         for piece, start in zip(pieces, cuts, strict=True):
-            self._inherit(segment, piece, start)
+            inherit(self.optimizer, segment, piece, start)
         self.optimizer.state.pop(segment.master, None)
         if segment.shelf is not None:
             for piece in pieces:
@@ -286,41 +287,6 @@ class States:
             segment.shelf.give(content)
         if segment.has_master:
             segment.master.data = absent(segment.elements, torch.float32)
-
-    def _inherit(self, whole: Segment, piece: Segment, start: int) -> None:
-        state = self.optimizer.state.get(whole.master)
-        if not state:
-            return
-        self.optimizer.state[piece.master] = {
-            key: (
-                value[start : start + piece.elements]
-                if isinstance(value, Tensor) and value.shape == whole.master.shape
-                else value.clone()
-                if isinstance(value, Tensor)
-                else value
-            )
-            for key, value in state.items()
-        }
-
-    def _take_over(self, segment: Segment, whole_states: Mapping[Tensor, Any]) -> None:
-        """States from before sharding: a resumed optimizer's, or Adagrad's first sums."""
-        states = [(span, whole_states.get(span.member.parameter, {})) for span in segment.spans]
-        if not states[0][1]:
-            return
-        state: dict[str, Any] = {}
-        for key, first in states[0][1].items():
-            if isinstance(first, Tensor) and first.shape == segment.spans[0].member.shape:
-                flat = torch.zeros(
-                    segment.elements, dtype=first.dtype, device=segment.master.device
-                )
-                for span, each in states:
-                    size = span.stop - span.start
-                    part = each[key].view(-1)[span.offset : span.offset + size]
-                    flat[span.start : span.stop].copy_(part)
-                state[key] = flat
-            else:
-                state[key] = first.clone() if isinstance(first, Tensor) else first
-        self.optimizer.state[segment.master] = state
 
 
 def _drop(shard: Shard) -> None:

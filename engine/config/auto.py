@@ -8,8 +8,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from engine.config.facts import ModelFacts, ScriptFacts
-from engine.config.keys import BATCH_KEYS, KEYS, ZERO
+from engine.config.keys import KEYS
 from engine.config.reading import Reading
+from engine.config.sharding_keys import ZERO
+from engine.config.training_keys import BATCH_KEYS
 from engine.config.values import AUTO, shown
 from probe.schema.vocabulary import Precision
 

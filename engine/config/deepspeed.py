@@ -5,9 +5,10 @@ from typing import Any
 
 from engine.config.foreign import FOREIGN
 from engine.config.key import Key, Kind
-from engine.config.keys import ALIASES, BLOCKS, FREE, KEYS, OLD_SWITCHES, ZERO
+from engine.config.keys import ALIASES, BLOCKS, FREE, KEYS, OLD_SWITCHES
 from engine.config.nearest import nearest
 from engine.config.reading import Reading
+from engine.config.sharding_keys import ZERO
 from engine.config.values import AUTO, WrongValueError, parsed, shown
 
 KNOWN = (*KEYS, *FOREIGN, *FREE, *BLOCKS, *ALIASES, *OLD_SWITCHES)

@@ -9,9 +9,10 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from engine.config.key import Key, Kind
-from engine.config.keys import KEYS, OFFLOAD_OPTIMIZER, OFFLOAD_PARAM, ZERO
+from engine.config.keys import KEYS
 from engine.config.nearest import unknown
 from engine.config.reading import Reading
+from engine.config.sharding_keys import OFFLOAD_OPTIMIZER, OFFLOAD_PARAM, ZERO
 from engine.config.values import AUTO, WrongValueError, parsed, written
 from probe.errors import ConfigError
 from probe.schema.vocabulary import Precision, Tier
@@ -165,6 +166,10 @@ def _set(reading: Reading, flag: str, path: str, value: Any) -> None:
     old = reading.values.get(path)
     reading.values[path] = value
     reading.flagged.add(path)
+    _say_override(reading, flag, path, old, value)
+
+
+def _say_override(reading: Reading, flag: str, path: str, old: Any, value: Any) -> None:
     if old is None:
         reading.overrides.append(f"{flag} sets {path}, which is not in the configuration")
     elif old == AUTO:
@@ -218,12 +223,7 @@ def _set_parameter(reading: Reading, option: str, path: str, value: float) -> No
         return
     params[name] = value
     reading.values[block] = params
-    if old is None:
-        reading.overrides.append(f"{flag} sets {path}, which is not in the configuration")
-    elif old == AUTO:
-        reading.overrides.append(f'{flag} fills {path} "auto"')
-    elif old != value:
-        reading.overrides.append(f"{flag} overrides {path} {written(old)}")
+    _say_override(reading, flag, path, old, value)
 
 
 def _follow_in_schedule(reading: Reading, rate: float) -> None:

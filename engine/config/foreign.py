@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from engine.config.keys import OFFLOAD_OPTIMIZER, OFFLOAD_PARAM, ZERO
+from engine.config.sharding_keys import OFFLOAD_OPTIMIZER, OFFLOAD_PARAM, ZERO
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,7 @@
 """What must hold between keys: contradictions are named with both values."""
 
-from engine.config.keys import OFFLOAD_OPTIMIZER, OFFLOAD_PARAM, ZERO
 from engine.config.reading import Reading
+from engine.config.sharding_keys import OFFLOAD_OPTIMIZER, OFFLOAD_PARAM, ZERO
 from engine.config.values import written
 from probe.schema.vocabulary import Tier
 

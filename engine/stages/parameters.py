@@ -17,10 +17,12 @@ from torch import Tensor
 from torch.nn import Module, Parameter
 
 from engine.facts import BadTensor
+from engine.nested import tensors_in
 from engine.partition import Layout, Member, lay_out, plan_buckets
 from engine.reduction import Reducer
 from engine.stages.base import Frozen, Setting, Stage, frozen_whole
 from engine.stages.gathering import Gatherer, Pass, Unit
+from engine.stages.watched import WatchedParameters
 from engine.units import UnitPlan, plan_units
 from engine.weights import SlicedWeights, WholeWeights, masters_in_memory, publish_whole
 from probe.schema.vocabulary import MemoryCategory, Tier
@@ -232,7 +234,7 @@ class SlicedParameters(Stage):
             for unit in units:
                 self._gatherer.need(unit, self._direction)
             if with_frozen and torch.is_grad_enabled():
-                for tensor in _tensors_in((args, kwargs)):
+                for tensor in tensors_in((args, kwargs)):
                     if tensor.requires_grad:
                         tensor.register_hook(  # type: ignore[no-untyped-call]
                             self._inputs_done(with_frozen)
@@ -290,7 +292,7 @@ class SlicedParameters(Stage):
         """A weight that another module reads (`self.embedding.weight`) is gathered as well."""
         for module in self._root.modules():
             if any(parameter in self._unit_of for parameter in module._parameters.values()):
-                module._parameters = _Watched(module._parameters, self._touched)
+                module._parameters = WatchedParameters(module._parameters, self._touched)
 
     def _touched(self, parameter: Any) -> None:
         unit = self._unit_of.get(parameter)
@@ -298,31 +300,3 @@ class SlicedParameters(Stage):
         # One that was fetched early may still be on its way.
         if unit is not None and running and (not unit.live or unit.on_its_way):
             self._gatherer.need(unit, self._direction)
-
-
-class _Watched(dict[str, Any]):
-    """A module's parameters that tells when one is read."""
-
-    def __init__(self, parameters: Mapping[str, Any], touched: Callable[[Any], None]) -> None:
-        super().__init__(parameters)
-        self._touched = touched
-
-    def __getitem__(self, name: str) -> Any:
-        parameter = super().__getitem__(name)
-        self._touched(parameter)
-        return parameter
-
-    def __reduce__(self) -> tuple[type[dict[str, Any]], tuple[dict[str, Any]]]:
-        # A copied or pickled module is an ordinary one.
-        return dict, (dict(self),)
-
-
-def _tensors_in(thing: Any) -> Iterator[Tensor]:
-    if isinstance(thing, Tensor):
-        yield thing
-    elif isinstance(thing, Mapping):
-        for value in thing.values():
-            yield from _tensors_in(value)
-    elif isinstance(thing, list | tuple):
-        for value in thing:
-            yield from _tensors_in(value)

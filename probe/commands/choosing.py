@@ -25,6 +25,15 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 def runs_dir_option(function: Function) -> Function:
     """The folder in which runs are looked for by name."""
+    return _runs_dir("Folder in which RUN is looked for by name.")(function)
+
+
+def new_run_dir_option(function: Function) -> Function:
+    """The folder in which a run is made."""
+    return _runs_dir("Folder to make the run in.")(function)
+
+
+def _runs_dir(told: str) -> Callable[[Function], Function]:
     return click.option(
         "--runs-dir",
         type=click.Path(file_okay=False, path_type=Path),
@@ -33,8 +42,8 @@ def runs_dir_option(function: Function) -> Function:
         show_default=True,
         show_envvar=True,
         metavar="DIR",
-        help="Folder in which RUN is looked for by name.",
-    )(function)
+        help=told,
+    )
 
 
 def run_argument(function: Function) -> Function:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from probe.commands.choosing import DEFAULT_RUNS_DIR, RUNS_DIR_VARIABLE
+from probe.commands.choosing import new_run_dir_option
 from probe.commands.machine import json_option, print_json, problem_json
 
 
@@ -12,16 +12,7 @@ from probe.commands.machine import json_option, print_json, problem_json
 @click.argument(
     "paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(path_type=Path)
 )
-@click.option(
-    "--runs-dir",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=DEFAULT_RUNS_DIR,
-    envvar=RUNS_DIR_VARIABLE,
-    show_default=True,
-    show_envvar=True,
-    metavar="DIR",
-    help="Folder to make the run in.",
-)
+@new_run_dir_option
 @click.option("--name", default="", help="Name of the run; the folder's by default.")
 @json_option
 def command(paths: tuple[Path, ...], runs_dir: Path, name: str, as_json: bool) -> None:

@@ -44,14 +44,16 @@ def command(runs: tuple[str, ...], runs_dir: Path, path: Path, force: bool) -> N
     from probe.telling.measured import read_run
     from probe.telling.run import open_readable
     from probe.telling.whole_run import tell_whole
+    from probe.telling.window import tell_window
     from probe.text.progress import table_progress
     from probe.units import format_bytes
 
     opened = [open_readable(find_run(run, runs_dir)) for run in runs]
     with table_progress("Reading") as on_table:
         told = [tell_whole(run, on_table=on_table) for run in opened]
+    windows = [tell_window(run, at_any_cost=True) for run in opened]
     comparison = compare_runs([[read_run(run)] for run in opened]) if len(opened) > 1 else None
-    report = write_report(told, comparison, now_ns=time.time_ns())
+    report = write_report(told, windows, comparison, now_ns=time.time_ns())
     size = write_whole(path, report.html)
     click.echo(
         f"{path}: {report.charts} charts, {report.points:,} points, {format_bytes(size)}, "

@@ -12,6 +12,7 @@ from probe.report.markup import Html, element
 from probe.report.page import page
 from probe.report.run_section import run_section
 from probe.telling.whole_run import WholeRun
+from probe.telling.window import ToldWindow
 from probe.text.printable import printable
 from probe.units import format_moment
 
@@ -27,8 +28,15 @@ class Report:
     points: int
 
 
-def write_report(runs: Sequence[WholeRun], comparison: Comparison | None, *, now_ns: int) -> Report:
-    """One run in full, or the comparison of several with each of them folded away below."""
+def write_report(
+    runs: Sequence[WholeRun],
+    windows: Sequence[ToldWindow | None],
+    comparison: Comparison | None,
+    *,
+    now_ns: int,
+) -> Report:
+    """One run in full, or the comparison of several with each of them folded away below; of each
+    run the profiled window that it is told by."""
     paper = ChartPaper()
     names = [printable(told.run.name, limit=LONGEST_NAME) for told in runs]
     sections: list[tuple[str, str, Html]] = []
@@ -45,9 +53,9 @@ def write_report(runs: Sequence[WholeRun], comparison: Comparison | None, *, now
         )
     else:
         labels = names
-    for place, (label, told) in enumerate(zip(labels, runs, strict=True)):
+    for place, (label, told, window) in enumerate(zip(labels, runs, windows, strict=True)):
         anchor = f"run-{place}"
-        content = run_section(told, anchor=anchor, now_ns=now_ns, paper=paper)
+        content = run_section(told, window, anchor=anchor, now_ns=now_ns, paper=paper)
         status = element("span", told.run.verdict.status.value, class_="status")
         if comparison is None:
             section = element("section", element("h2", label, status), content, id=anchor)

@@ -14,6 +14,7 @@ from probe.figures.of_run import (
 from probe.report.chart import ChartPaper
 from probe.report.markup import Html, element, facts_list, joined, table_of
 from probe.telling.whole_run import WholeRun
+from probe.telling.window import ToldWindow
 from probe.text.communication_table import communication_block
 from probe.text.finding_list import finding_facts, quiet_sentence
 from probe.text.memory_table import memory_block
@@ -22,13 +23,16 @@ from probe.text.precision_table import precision_facts
 from probe.text.problem_list import describe_problems
 from probe.text.run_detail import figures, identity
 from probe.text.time_table import time_block
+from probe.text.window_words import window_block
 
 LOOK = "look"
 """The fact of a finding that becomes a link."""
 
 
-def run_section(told: WholeRun, *, anchor: str, now_ns: int, paper: ChartPaper) -> Html:
-    """The section without its heading."""
+def run_section(
+    told: WholeRun, window: ToldWindow | None, *, anchor: str, now_ns: int, paper: ChartPaper
+) -> Html:
+    """The section without its heading; the window is the one that the run is told by."""
     run, facts = told.run, told.facts
     cards = [
         element("div", element("dt", name), element("dd", text))
@@ -43,7 +47,7 @@ def run_section(told: WholeRun, *, anchor: str, now_ns: int, paper: ChartPaper) 
             _findings(told.findings, counted=len(facts.counted), anchor=anchor),
             element("dl", *cards, class_="cards"),
             facts_list(identity(run, run.manifest, now_ns)),
-            *_views(told, anchor, paper),
+            *_views(told, window, anchor, paper),
         )
     )
 
@@ -70,7 +74,9 @@ def _evidence(finding: Finding, anchor: str) -> Iterator[str]:
     yield element("a", where, href=f"#{anchor}-{finding.link.view.value}")
 
 
-def _views(told: WholeRun, anchor: str, paper: ChartPaper) -> Iterator[Html]:
+def _views(
+    told: WholeRun, window: ToldWindow | None, anchor: str, paper: ChartPaper
+) -> Iterator[Html]:
     """The views that have anything to show."""
     facts = told.facts
     for view, name, table, charts in (
@@ -92,7 +98,14 @@ def _views(told: WholeRun, anchor: str, paper: ChartPaper) -> Iterator[Html]:
         (
             "window",
             "Profiled window",
-            table_of(operators_block(told.window.lowest.operators, rank=told.window.lowest.rank)),
+            joined(
+                (
+                    _understood(window),
+                    table_of(
+                        operators_block(told.window.lowest.operators, rank=told.window.lowest.rank)
+                    ),
+                )
+            ),
             window_charts(told.window.lanes, told.window.breakdowns),
         ),
     ):
@@ -100,3 +113,10 @@ def _views(told: WholeRun, anchor: str, paper: ChartPaper) -> Iterator[Html]:
         if table or drawn:
             heading = element("h3", name)
             yield element("section", heading, drawn, table, id=f"{anchor}-{view}")
+
+
+def _understood(window: ToldWindow | None) -> Html:
+    """What the window is bound by, and its critical path."""
+    if window is None:
+        return Html()
+    return table_of(window_block(window.summary, rank=window.file.rank))

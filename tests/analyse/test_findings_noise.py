@@ -79,10 +79,10 @@ def test_gathers_and_offload_of_microseconds_are_no_finding():
 
 
 def test_spikes_of_microseconds_are_no_finding():
-    spikes = in_steps(*range(9, 60, 10), wall_ns=490 * US, data_ns=100 * US)
+    spikes = in_steps(*range(7, 60, 8), wall_ns=390 * US, data_ns=100 * US)
 
     def steps(step, rank):
-        return {**TINY_STEP, **spikes(step, rank)}
+        return {**TINY_STEP, "wall_ns": 300 * US, "forward_ns": 20 * US, **spikes(step, rank)}
 
     assert found(steps=steps, comm=QUIET) == {}
 
@@ -146,7 +146,7 @@ def test_little_memory_is_no_finding():
         "device_params_bytes": 500_000,
         "device_grads_bytes": 125_000,
         "device_grad_buckets_bytes": 125_000,
-        "device_master_params_bytes": 900_000,  # 250,000 by the form
+        "device_master_params_bytes": 50_000,  # 250,000 by the form
         "device_optimizer_states_bytes": 500_000,
         "device_activations_bytes": 2 * MB,
     }

@@ -166,3 +166,17 @@ def test_what_cannot_be_done_is_said(probe, make_run, tmp_path: Path) -> None:
     answer = probe("report", *["demo"] * 9)
     assert answer.code == 2
     assert "up to 8 runs, and 9 were named" in answer.err
+
+
+def test_a_profiled_window_comes_with_its_verdict_and_critical_path(report_of) -> None:
+    sample = Path(__file__).parents[2] / "sample_runs" / "bf16-stage3"
+    page, _ = report_of(str(sample))
+    assert "bound by communication: computation stands still for communication" in page.text
+    assert "critical path: computation" in page.text
+    assert "Critical path, rank 0" in page.text
+
+
+def test_a_run_without_a_window_has_no_critical_path(report_of, make_run) -> None:
+    make_run("plain")
+    page, _ = report_of("plain")
+    assert "ritical path" not in page.text

@@ -56,3 +56,9 @@ def test_no_text_names_a_machine(word: str) -> None:
         if path != here and pattern.search(path.read_text(errors="replace"))
     ]
     assert not found
+
+
+def test_the_readme_of_the_engine_names_every_file() -> None:
+    told = (ROOT / "engine" / "README.md").read_text().split("## Files")[1]
+    files = {path.name for path in (ROOT / "engine").glob("*.py")} - {"__init__.py"}
+    assert set(re.findall(r"(\w+\.py) ", told)) == files

@@ -1,11 +1,15 @@
 """Small traces whose truth is known, built event by event."""
 
 import gzip
+import io
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from probe.read.trace import Trace
+from probe.read.trace_file import read_trace_from
 
 US = 1000
 """ns in the profiler's unit of time."""
@@ -190,3 +194,8 @@ def cpu_trace() -> MadeTrace:
 
 def pieces_of(text: bytes, size: int) -> Iterable[bytes]:
     return (text[at : at + size] for at in range(0, len(text), size))
+
+
+def trace_of(made: MadeTrace) -> Trace:
+    """What the reader makes of it."""
+    return read_trace_from(io.BytesIO(made.kineto_text()), name="made.json")

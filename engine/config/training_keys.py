@@ -1,0 +1,187 @@
+"""Keys of what is trained with: batch, gradients, precision and its loss scale."""
+
+from engine.config.key import Key, Kind
+from engine.config.policies import AtMinimum
+
+BATCH_KEYS = (
+    Key(
+        path="train_batch_size",
+        kind=Kind.COUNT,
+        least=1,
+        lands="batch.train",
+        meaning="samples per optimizer step over all ranks: micro × accumulation × world",
+    ),
+    Key(
+        path="train_micro_batch_size_per_gpu",
+        kind=Kind.COUNT,
+        least=1,
+        lands="batch.micro",
+        meaning="samples per forward on one rank",
+    ),
+    Key(
+        path="gradient_accumulation_steps",
+        kind=Kind.COUNT,
+        default=1,
+        least=1,
+        lands="batch.accumulation_steps",
+        meaning="forwards per optimizer step",
+    ),
+)
+
+GRADIENT_KEYS = (
+    Key(
+        path="gradient_clipping",
+        kind=Kind.NUMBER,
+        default=1.0,
+        least=0,
+        lands="clip_norm",
+        meaning="global gradient norm to clip to, after unscaling; 0 is off",
+    ),
+    Key(
+        path="prescale_gradients",
+        kind=Kind.BOOL,
+        default=False,
+        lands="prescale_gradients",
+        meaning="divide by the world size before the reduction instead of after it",
+    ),
+    Key(
+        path="gradient_predivide_factor",
+        kind=Kind.NUMBER,
+        default=1.0,
+        above=0,
+        lands="predivide_factor",
+        meaning="part of that division that is done before the reduction",
+    ),
+    Key(
+        path="communication_data_type",
+        kind=Kind.DTYPE,
+        lands="precision.communication_dtype",
+        meaning="type in which gradients are reduced; null is their own",
+    ),
+    Key(
+        path="data_types.grad_accum_dtype",
+        kind=Kind.DTYPE,
+        lands="(precision.accumulate_in_fp32)",
+        meaning="type in which micro-batches are summed: fp32, or null for that of the weights",
+    ),
+    Key(
+        path="steps_per_print",
+        kind=Kind.COUNT,
+        least=1,
+        endless=True,
+        lands="steps_per_print",
+        meaning="how often a line is printed; null is never",
+    ),
+)
+
+PRECISION_KEYS = (
+    Key(
+        path="fp16.enabled",
+        kind=Kind.BOOL,
+        default=False,
+        lands="(precision.precision)",
+        meaning="fp16 weights over fp32 master weights, with loss scaling",
+    ),
+    Key(
+        path="fp16.loss_scale",
+        kind=Kind.NUMBER,
+        default=0.0,
+        least=0,
+        lands="precision.loss_scale.static_scale",
+        meaning="a fixed scale; 0 is dynamic",
+    ),
+    Key(
+        path="fp16.initial_scale_power",
+        kind=Kind.COUNT,
+        default=16,
+        least=0,
+        most=127,
+        lands="precision.loss_scale.initial_scale_power",
+        meaning="the scale starts at 2 to this power",
+    ),
+    Key(
+        path="fp16.loss_scale_window",
+        kind=Kind.COUNT,
+        default=1000,
+        least=1,
+        lands="precision.loss_scale.window_steps",
+        meaning="good steps in a row between two doublings; 2000 under autocast and amp",
+    ),
+    Key(
+        path="fp16.hysteresis",
+        kind=Kind.COUNT,
+        default=2,
+        least=1,
+        lands="precision.loss_scale.hysteresis",
+        meaning="the overflow, counted from here, that halves the scale; 1 under autocast and amp",
+    ),
+    Key(
+        path="fp16.consecutive_hysteresis",
+        kind=Kind.BOOL,
+        default=False,
+        lands="precision.loss_scale.consecutive_hysteresis",
+        meaning="every good step refills the hysteresis, not only a doubling",
+    ),
+    Key(
+        path="fp16.min_loss_scale",
+        kind=Kind.NUMBER,
+        default=1.0,
+        above=0,
+        lands="precision.loss_scale.minimum_scale",
+        meaning="the scale goes no lower",
+    ),
+    Key(
+        path="fp16.at_minimum",
+        kind=Kind.CHOICE,
+        default="stop",
+        choices=tuple(AtMinimum),
+        members=AtMinimum,
+        lands="precision.loss_scale.at_minimum",
+        meaning="at an overflow there: stop with a diagnosis, or go on skipping (our own key)",
+    ),
+    Key(
+        path="bf16.enabled",
+        kind=Kind.BOOL,
+        default=False,
+        lands="(precision.precision)",
+        meaning="bf16 weights over fp32 master weights, without loss scaling",
+    ),
+    Key(
+        path="torch_autocast.enabled",
+        kind=Kind.BOOL,
+        default=False,
+        lands="(precision.precision)",
+        meaning="fp32 weights, 16-bit computation where torch.autocast sees fit",
+    ),
+    Key(
+        path="torch_autocast.dtype",
+        kind=Kind.DTYPE,
+        default="bf16",
+        lands="(precision.precision)",
+        meaning="the 16-bit type; with fp16 the loss scale follows GradScaler's rule",
+    ),
+    Key(
+        path="amp.enabled",
+        kind=Kind.BOOL,
+        default=False,
+        lands="(precision.precision)",
+        meaning="apex's levels, mapped to what this engine has",
+    ),
+    Key(
+        path="amp.opt_level",
+        kind=Kind.CHOICE,
+        default="O1",
+        choices=("O0", "O1", "O2", "O3"),
+        lands="(precision.precision)",
+        meaning="O0 fp32, O1 autocast in fp16, O2 fp16, O3 fp16 with a static scale",
+    ),
+    Key(
+        path="amp.loss_scale",
+        kind=Kind.NUMBER,
+        default="dynamic",
+        above=0,
+        choices=("dynamic",),
+        lands="(precision.loss_scale.static_scale)",
+        meaning="apex's loss scale: a number, or dynamic",
+    ),
+)
