@@ -10,28 +10,20 @@ its script has ended and every chart of it is in the page.
 import argparse
 import os
 import shutil
-import socket
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
-import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from benchmarks.dashboard_server import DEADLINE_S, IDLE, served
 from benchmarks.machine import describe_machine
 from benchmarks.synthetic_run import record_synthetic_run
-from probe.commands.app import main_file
 from probe.seal import seal_run
 
 SHAPES = ((2, 100), (8, 10_000), (64, 2_000))
 """Ranks and steps; the first is a sample run."""
 LOOKS = 5
-DEADLINE_S = 120
-IDLE = '[data-testid="stApp"][data-test-script-state="notRunning"]'
 DRAWN = """() => {
   if (document.querySelector('.live-chart .main-svg')) return true
   const charts = [...document.querySelectorAll('[data-testid="stPlotlyChart"]')]
@@ -110,39 +102,6 @@ def _record_many(runs: Path, count: int) -> None:
     seal_run(path)
     for number in range(count - 1):
         shutil.copytree(path, runs / f"run-{number:05d}")
-
-
-@contextmanager
-def served(folder: Path) -> Iterator[str]:
-    """Streamlit on a free port."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    call = [sys.executable, "-P", "-m", "streamlit", "run", str(main_file())]
-    process = subprocess.Popen(
-        [*call, "--server.port", str(port), "--", str(folder)],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        stdout=subprocess.DEVNULL,
-    )
-    try:
-        address = f"http://127.0.0.1:{port}"
-        _wait_for(f"{address}/_stcore/health")
-        yield address
-    finally:
-        process.terminate()
-        process.wait(DEADLINE_S)
-
-
-def _wait_for(address: str) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while True:
-        try:
-            with urllib.request.urlopen(address, timeout=5):
-                return
-        except OSError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.1)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,22 @@
 """What all tests share: how hypothesis searches, what a skip may hide, who is started only once."""
 
 import os
+import shutil
 from collections.abc import Generator, Iterator
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.engine.team import Team
 
+CHROMIUM_ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 LONG_ROOMS = ("app", "report", "readme", "examples", "samples", "launch", "telemetry", "checkpoint")
 """Few tests that take long, in the order in which they begin: a worker that meets them last keeps
 the others waiting."""
@@ -48,3 +57,16 @@ def teams() -> Iterator[dict[int, Team]]:
     yield formed
     for team in formed.values():
         team.stop()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Debian's Chromium, driven by Playwright, for the tests of one file."""
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    if chromium is None:
+        pytest.skip("there is no Chromium on this machine")
+    playwright = pytest.importorskip("playwright.sync_api")
+    with playwright.sync_playwright() as driver:
+        started = driver.chromium.launch(executable_path=chromium, args=CHROMIUM_ARGUMENTS)
+        yield started
+        started.close()

@@ -19,8 +19,8 @@ from probe.launch.processes import Outcome, RankProcesses
 from probe.launch.progress import Progress, Watcher
 from probe.launch.request import RunRequest, environment_of
 from probe.launch.surroundings import host_facts, package_versions
-from probe.read.documents import read_header, read_manifest
-from probe.read.inside import listed_ranks
+from probe.read.documents import read_manifest
+from probe.read.nodes import machine_of_ranks
 from probe.record.node import NodeWriter
 from probe.schema.codec import decode_document
 from probe.schema.documents import NodeFacts
@@ -123,6 +123,5 @@ class JoinedRun:
 
     def _own_ranks(self) -> list[int]:
         assert self.path is not None, "asked once the run is known"
-        headers = {rank: read_header(self.path, rank)[0] for rank in listed_ranks(self.path)[0]}
-        number = self._request.node_rank
-        return [rank for rank, header in headers.items() if header and header.node == number]
+        machine_of = machine_of_ranks(self.path)
+        return [rank for rank, node in machine_of.items() if node == self._request.node_rank]

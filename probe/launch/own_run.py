@@ -25,10 +25,9 @@ from probe.launch.surroundings import (
 )
 from probe.read.documents import read_header
 from probe.read.inside import listed_ranks
-from probe.read.nodes import read_nodes
-from probe.read.run import load_run
+from probe.read.nodes import machine_of_ranks, read_nodes
 from probe.record.run import RunWriter
-from probe.schema.documents import Header, Manifest, RunConfig
+from probe.schema.documents import Manifest, RunConfig
 from probe.schema.layout import OFFLOAD_DIR, OUTPUT
 from probe.schema.vocabulary import Tier
 from probe.seal import seal_run
@@ -101,17 +100,14 @@ class OwnRun:
         if self._request.nodes == "1":
             return dict.fromkeys(range(self._request.processes), 0)
         own = self._request.node_rank
-        return {rank: 0 for rank, header in self._headers().items() if header.node == own}
-
-    def _headers(self) -> dict[int, Header]:
-        return load_run(self.path).headers
+        return {rank: 0 for rank, node in machine_of_ranks(self.path).items() if node == own}
 
     def _wait_for_others(self) -> list[int]:
         """The other machines that have ranks here and have not said how those ended."""
         if self._request.nodes == "1":
             return []
         deadline_s = time.monotonic() + LAST_WORDS_S
-        others = {header.node for header in self._headers().values()} - {self._request.node_rank}
+        others = set(machine_of_ranks(self.path).values()) - {self._request.node_rank}
         while True:
             nodes, _ = read_nodes(self.path)
             silent = sorted(others - {item.node for item in nodes if item.ended_ns is not None})

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import msgspec
 
-from probe.read.documents import read_manifest, read_node
-from probe.read.inside import file_names
+from probe.read.documents import read_header, read_manifest, read_node
+from probe.read.inside import file_names, listed_ranks
 from probe.read.problem import Problem
 from probe.schema.documents import Manifest, NodeFacts
 from probe.schema.layout import node_of
@@ -46,6 +46,12 @@ def read_nodes(root: Path) -> tuple[list[NodeFacts], list[Problem]]:
         if facts is not None:
             nodes.append(facts)
     return nodes, problems
+
+
+def machine_of_ranks(root: Path) -> dict[int, int]:
+    """On which machine each rank was started, by what it says itself."""
+    headers = {rank: read_header(root, rank)[0] for rank in listed_ranks(root)[0]}
+    return {rank: header.node for rank, header in headers.items() if header is not None}
 
 
 def with_nodes(manifest: Manifest, nodes: Sequence[NodeFacts]) -> Manifest:

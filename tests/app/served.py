@@ -1,62 +1,12 @@
-"""The dashboard as its own process, and a browser that looks at it."""
+"""A browser that looks at the dashboard, and keeps what it said and asked for."""
 
-import os
-import shutil
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[2]
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-DEADLINE_S = 120
-ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
-IDLE = '[data-testid="stApp"][data-test-script-state="notRunning"]'
+from benchmarks.dashboard_server import DEADLINE_S, IDLE
+
 DRAWN = ".js-plotly-plot .main-svg"
 EXPECTED = "404"
 """Streamlit asks for its health below the path of the page first; the browser logs the answer."""
-
-
-@contextmanager
-def served(*folders: Path) -> Iterator[str]:
-    """Streamlit on a free port, ready; ended with the block."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    call = [sys.executable, "-P", "-m", "streamlit", "run", str(ROOT / "app" / "main.py")]
-    call += ["--server.port", str(port), "--", *map(str, folders)]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen(call, env=environment, stdout=subprocess.DEVNULL)
-    try:
-        address = f"http://127.0.0.1:{port}"
-        wait_for(f"{address}/_stcore/health")
-        yield address
-    finally:
-        process.terminate()
-        process.wait(DEADLINE_S)
-
-
-def wait_for(address: str) -> None:
-    """Until the address answers."""
-    deadline = time.monotonic() + DEADLINE_S
-    while True:
-        try:
-            with urllib.request.urlopen(address, timeout=5):
-                return
-        except OSError:
-            assert time.monotonic() < deadline, f"{address} never answered"
-            time.sleep(0.1)
 
 
 class Watched:

@@ -6,11 +6,13 @@ import signal
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
-from served import DEADLINE_S, ROOT, wait_for
-
+from benchmarks.dashboard_server import DEADLINE_S, wait_for
 from probe.__main__ import main
 from probe.commands.app import main_file
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_the_verb_serves_the_dashboard_whatever_lies_in_the_folder(tmp_path) -> None:

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from served import ARGUMENTS, CHROMIUM, Watched, served
+from served import Watched
 from shown_runs import Kind
 
 from app.catalogue import PAGES, RunPage
+from benchmarks.dashboard_server import served
 from probe.analyse.findings.finding import View
 from probe.record.rank import RankWriter
 from probe.record.run import RunWriter
@@ -34,17 +35,6 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def address(runs: Path, recorded_kinds: Path) -> Iterator[str]:
     with served(runs, recorded_kinds) as address:
         yield address
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator:
-    if CHROMIUM is None:
-        pytest.skip("there is no Chromium on this machine")
-    playwright = pytest.importorskip("playwright.sync_api")
-    with playwright.sync_playwright() as driver:
-        started = driver.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        yield started
-        started.close()
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,6 @@
 """The report in a real Chromium: draws every chart, asks for nothing, follows light and dark."""
 
-import shutil
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,15 +10,7 @@ from probe.figures.theme import GROUND, Mode
 from tests.figures.drawn_run import record_drawn_run
 
 pytestmark = pytest.mark.browser
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 DEADLINE_S = 60
-ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 NASTY = "</title><script>window.hurt = 1</script><img src=x onerror='window.hurt = 2'>"
 
 
@@ -34,17 +24,6 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     runs = ["--runs-dir", str(folder / "runs")]
     assert main(["report", "base", "slow", *runs, "-o", str(path)]) == 0
     return path
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator:
-    if CHROMIUM is None:
-        pytest.skip("there is no Chromium on this machine")
-    playwright = pytest.importorskip("playwright.sync_api")
-    with playwright.sync_playwright() as driver:
-        started = driver.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        yield started
-        started.close()
 
 
 def wait_until(page, expression: str) -> None:
