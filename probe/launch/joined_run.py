@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
+from probe.launch.completion import complete, silent_nodes
 from probe.launch.output_log import TAIL_BYTES, OutputLog
 from probe.launch.processes import Outcome, RankProcesses
 from probe.launch.progress import Progress, Watcher
@@ -73,6 +74,8 @@ class JoinedRun:
         number = self._request.node_rank
         told = f"probe: machine {number} {outcome.status}; "
         if self._is_shared():
+            if self._is_last():
+                complete(self.path)
             say(f"{told}its ranks are recorded in {self.path}\n".encode(), True)
             return
         shutil.rmtree(self.path / OFFLOAD_DIR, ignore_errors=True)
@@ -120,6 +123,14 @@ class JoinedRun:
         assert self.path is not None, "asked once the run is known"
         manifest, _ = read_manifest(self.path)
         return manifest is not None and manifest.started_ns == self._run.started_ns
+
+    def _is_last(self) -> bool:
+        """Whether machine 0 went without us, and all others have spoken."""
+        assert self.path is not None, "asked once the run is known"
+        manifest, _ = read_manifest(self.path)
+        if manifest is None or self._request.node_rank not in manifest.awaited_nodes:
+            return False
+        return not silent_nodes(self.path)
 
     def _own_ranks(self) -> list[int]:
         assert self.path is not None, "asked once the run is known"

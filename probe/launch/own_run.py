@@ -1,15 +1,13 @@
 """What the launcher writes that began a run: its directory, the manifest, output, and the seal.
 
-Where other machines join, their launchers write beside it, and the seal waits for their word.
+Where other machines join, their launchers write beside it, and the seal waits for their word; for
+that of a late one it waits with them (`completion`).
 """
 
-import logging
-import shutil
 import time
 from collections.abc import Callable
 
-from probe.distill import distill_run
-from probe.errors import ProbeError
+from probe.launch.completion import complete, silent_nodes
 from probe.launch.hang import HangWatch
 from probe.launch.output_log import OutputLog
 from probe.launch.processes import Outcome, RankProcesses
@@ -25,14 +23,11 @@ from probe.launch.surroundings import (
 )
 from probe.read.documents import read_header
 from probe.read.inside import listed_ranks
-from probe.read.nodes import machine_of_ranks, read_nodes
+from probe.read.nodes import machine_of_ranks
 from probe.record.run import RunWriter
 from probe.schema.documents import Manifest, RunConfig
-from probe.schema.layout import OFFLOAD_DIR, OUTPUT
+from probe.schema.layout import OUTPUT
 from probe.schema.vocabulary import Tier
-from probe.seal import seal_run
-
-logger = logging.getLogger("zeroprobe")
 
 LAST_WORDS_S = 20.0
 """How long the seal waits for the other machines; their ranks end within seconds of ours."""
@@ -76,23 +71,20 @@ class OwnRun:
             return  # Somebody removed it; the ranks have said so.
         _copy_engine_facts(self._writer)
         self._writer.finish(outcome.status, self._exit_codes(outcome))
-        if silent := self._wait_for_others():
-            nodes = ", ".join(map(str, silent))
-            say(
-                f"probe: machine {nodes} has not said how it ended; "
-                f"`probe seal {self.path}` when it has.\n".encode(),
-                True,
-            )
+        silent = self._wait_for_others()
+        if silent:
+            # From here on it is theirs to seal. Who spoke before this was written did not know.
+            self._writer.update(awaited_nodes=silent)
+            silent = self._silent()
+        if not silent:
+            complete(self.path)
             return
-        # A rank that was killed leaves what it kept there, which may be large and is of no use.
-        shutil.rmtree(self.path / OFFLOAD_DIR, ignore_errors=True)
-        try:
-            if self._request.profile is not None:
-                for problem in distill_run(self.path).problems:
-                    logger.warning("%s %s", problem.file, problem.what)
-            seal_run(self.path)
-        except (ProbeError, OSError) as error:
-            logger.warning("%s is not sealed, and reads all the same: %s", self.path, error)
+        nodes = ", ".join(map(str, silent))
+        say(
+            f"probe: machine {nodes} has not said how it ended, and seals the run when it does; "
+            f"if it never will, `probe seal {self.path}`.\n".encode(),
+            True,
+        )
 
     def _exit_codes(self, outcome: Outcome) -> dict[int, int]:
         if outcome.code:
@@ -103,17 +95,14 @@ class OwnRun:
         return {rank: 0 for rank, node in machine_of_ranks(self.path).items() if node == own}
 
     def _wait_for_others(self) -> list[int]:
-        """The other machines that have ranks here and have not said how those ended."""
-        if self._request.nodes == "1":
-            return []
+        """The other machines that are silent although they had time to speak."""
         deadline_s = time.monotonic() + LAST_WORDS_S
-        others = set(machine_of_ranks(self.path).values()) - {self._request.node_rank}
-        while True:
-            nodes, _ = read_nodes(self.path)
-            silent = sorted(others - {item.node for item in nodes if item.ended_ns is not None})
-            if not silent or time.monotonic() > deadline_s:
-                return silent
+        while (silent := self._silent()) and time.monotonic() < deadline_s:
             time.sleep(_ASK_EVERY_S)
+        return silent
+
+    def _silent(self) -> list[int]:
+        return [] if self._request.nodes == "1" else silent_nodes(self.path)
 
 
 def _first_manifest(request: RunRequest, invocation: list[str]) -> Manifest:

@@ -135,6 +135,8 @@ class Manifest(Document, frozen=True, kw_only=True):
     exit_codes: dict[str, Int] = {}
     """By rank; a negative number is the signal that ended it."""
     hangs: list[Hang] = []
+    awaited_nodes: list[Int] = []
+    """Machines that had not said how they ended when the first one went; the last of them seals."""
     lost: list[str] = []
     """What could not be recorded, in sentences."""
 
