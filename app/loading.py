@@ -7,12 +7,13 @@ of day and is concluded at every look, from its small documents.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import streamlit as st
 
+from probe.analyse.compare.history import EqualRun
 from probe.analyse.compare.measured_run import MeasuredRun
 from probe.read.discovery import run_paths
 from probe.read.documents import read_manifest
@@ -20,6 +21,7 @@ from probe.read.fingerprint import fingerprint
 from probe.read.run import Run
 from probe.remark import remark_of
 from probe.schema.documents import Manifest, Remark
+from probe.telling.equal_runs import equal_runs
 from probe.telling.following import Follower
 from probe.telling.measured import read_run
 from probe.telling.run import open_readable
@@ -29,6 +31,8 @@ from probe.telling.whole_run import ProfiledWindow, WholeRun, tell_tables, tell_
 
 MOST_RUNS = 10
 """Runs that are kept in memory: more than a comparison holds."""
+HISTORY_HOLDS_S = 60
+"""A run beside the compared ones may end without anything in their folder telling so."""
 
 
 def runs_below(folders: tuple[Path, ...]) -> Mapping[str, Path]:
@@ -62,6 +66,14 @@ def measured(path: Path) -> MeasuredRun:
     """The run as comparisons take it."""
     status = open_readable(path).verdict.status
     return replace(_measured(str(path), fingerprint(path)), status=status)
+
+
+def history_beside(runs: Sequence[MeasuredRun]) -> list[tuple[EqualRun, ...]]:
+    """For each run that is compared the other runs of its setup in its folder."""
+    compared = tuple(run.path for run in runs)
+    return [
+        _history(run, run.path, compared, Path(run.path).parent.stat().st_mtime_ns) for run in runs
+    ]
 
 
 @st.cache_resource
@@ -101,6 +113,17 @@ def _window(path: str, version: str) -> ProfiledWindow:
 @st.cache_resource(max_entries=MOST_RUNS, show_spinner="Measuring the run …")
 def _measured(path: str, version: str) -> MeasuredRun:
     return read_run(open_readable(Path(path)))
+
+
+@st.cache_resource(
+    max_entries=MOST_RUNS,
+    ttl=HISTORY_HOLDS_S,
+    show_spinner="Looking for runs of the same setup …",
+)
+def _history(
+    _run: MeasuredRun, path: str, compared: tuple[str, ...], changed_ns: int
+) -> tuple[EqualRun, ...]:
+    return equal_runs(_run, apart_from=compared)
 
 
 def folders_of(

@@ -3,7 +3,7 @@
 import streamlit as st
 
 from app.drawing import draw_all, table
-from app.loading import measured, told
+from app.loading import history_beside, measured, told
 from app.state import MOST_COMPARED, ViewState
 from probe.analyse.compare.comparison import Comparison, Pair, compare_runs, side_label
 from probe.analyse.compare.gate import judge
@@ -50,7 +50,8 @@ def show(view: ViewState) -> None:
         st.info(CHOOSE, icon=":material/compare_arrows:")
         return
     keys = (view.run, *view.runs)
-    comparison = compare_runs([[measured(view.shelf[key])] for key in keys])
+    runs = [measured(view.shelf[key]) for key in keys]
+    comparison = compare_runs([[run] for run in runs], history=history_beside(runs))
     if view.steps is not None:
         st.caption(f"Curves show only {view.steps.words}; all numbers are of all steps that count.")
     for pair in comparison.pairs:

@@ -59,6 +59,11 @@ class _Sides(click.Command):
     metavar="PATTERN",
     help="Take a difference as meant: 'model.*'; may be repeated.",
 )
+@click.option(
+    "--alone",
+    is_flag=True,
+    help="Judge by the named runs alone, not by how other runs of the same setup vary.",
+)
 @click.option("--md", "as_markdown", is_flag=True, help="Print Markdown for a pull request.")
 @click.option(
     "--junit",
@@ -76,6 +81,7 @@ def command(
     strict: bool,
     material: float,
     meant: tuple[str, ...],
+    alone: bool,
     as_markdown: bool,
     junit_path: Path | None,
     as_json: bool,
@@ -84,7 +90,8 @@ def command(
 
     The first run is the one that all others are held against. With several starts of the same
     program on a side, put -- between the sides (A1 A2 A3 -- B1 B2 B3); then the run is the unit,
-    and what runs do by themselves is known.
+    and what runs do by themselves is known. With one run a side it is known where the folder holds
+    other runs of the same setup, and the intervals allow for it.
 
     Speed is judged by an interval: slower only if all of it lies beyond the band of what matters,
     same only if all of it lies within. Bytes, skips and losses are compared as they stand.
@@ -99,6 +106,7 @@ def command(
     from probe.analyse.compare.conditions import parse_conditions
     from probe.analyse.compare.gate import judge
     from probe.telling.comparison_json import comparison_json
+    from probe.telling.equal_runs import history_of
     from probe.telling.measured import read_run
     from probe.telling.run import open_readable
 
@@ -107,7 +115,12 @@ def command(
         gate += read_gate(gate_file)
     paths = [[find_run(run, runs_dir) for run in side] for side in sides]
     measured = [[read_run(open_readable(path)) for path in side] for side in paths]
-    comparison = compare_runs(measured, material=material / 100, meant=meant)
+    comparison = compare_runs(
+        measured,
+        material=material / 100,
+        meant=meant,
+        history=() if alone else history_of(measured),
+    )
     report = judge(comparison, gate, strict=strict)
     if junit_path is not None:
         from probe.text.gate_junit import gate_junit

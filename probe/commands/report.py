@@ -41,6 +41,7 @@ def command(runs: tuple[str, ...], runs_dir: Path, path: Path, force: bool) -> N
         raise UsageError(f"{path} exists; write elsewhere, or replace it with --force.")
     from probe.analyse.compare.comparison import compare_runs
     from probe.report.report import write_report
+    from probe.telling.equal_runs import history_of
     from probe.telling.measured import read_run
     from probe.telling.run import open_readable
     from probe.telling.whole_run import tell_whole
@@ -52,7 +53,10 @@ def command(runs: tuple[str, ...], runs_dir: Path, path: Path, force: bool) -> N
     with table_progress("Reading") as on_table:
         told = [tell_whole(run, on_table=on_table) for run in opened]
     windows = [tell_window(run, at_any_cost=True) for run in opened]
-    comparison = compare_runs([[read_run(run)] for run in opened]) if len(opened) > 1 else None
+    comparison = None
+    if len(opened) > 1:
+        measured = [[read_run(run)] for run in opened]
+        comparison = compare_runs(measured, history=history_of(measured))
     report = write_report(told, windows, comparison, now_ns=time.time_ns())
     size = write_whole(path, report.html)
     click.echo(

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from probe.analyse.compare.change import Direction, adjusted, compare_medians
+from probe.analyse.compare.history import EqualRun, KnownSpread, known_spread
 from probe.analyse.statistics.median import estimate_median
 from tests.analyse.series import step_times
 
@@ -143,6 +144,68 @@ def test_recorded_starts_of_one_program_are_not_called_different(recorded):
     ]
     report("the same with one run a side, which says so", alarms(single))
     assert all(change.between_runs is None for change in single)
+
+
+def with_history(*, seed, pairs, others, between, steps=50, slower=0.0):
+    """One run a side whose setups have been run before; A and B each with `others` such runs."""
+    chance = np.random.default_rng(seed)
+    for _ in range(pairs):
+        series = step_times(
+            chance, steps=steps, correlation=0.5, noise=0.02, runs=2 + 2 * others, between=between
+        )
+        series[1 + others :] *= 1 + slower
+        runs = [
+            EqualRun(path=str(place), medians={"step_time": float(np.median(times))})
+            for place, times in enumerate(series)
+        ]
+        yield compare_medians(
+            [estimate_median(series[0])],
+            [estimate_median(series[-1])],
+            known=known_spread((runs[1 : 1 + others], runs[1 + others : -1]), "step_time"),
+        )
+
+
+@pytest.mark.parametrize("others", [3, 8])
+def test_other_runs_of_the_setups_tell_how_runs_vary(others):
+    found = list(with_history(seed=12, pairs=200, others=others, between=0.04))
+    report(f"false alarms, 1 + 1 runs that differ by 4 %, {others} others each", alarms(found))
+    assert alarms(found) <= 0.05
+    assert all(change.history == 2 * others for change in found)
+    assert np.median([change.between_runs for change in found]) == pytest.approx(0.04, rel=0.2)
+    unknowing = list(with_history(seed=12, pairs=200, others=1, between=0.04))
+    report("the same without them, which says so", alarms(unknowing))
+    assert alarms(unknowing) > 0.05
+    assert all(change.between_runs is None for change in unknowing)
+
+
+def test_a_slowdown_beyond_what_runs_vary_by_is_found():
+    found = list(with_history(seed=13, pairs=100, others=8, between=0.005, steps=200, slower=0.05))
+    report(
+        "5 % slowdown found, 1 + 1 runs that differ by 0.5 %, 8 others each",
+        share(found, Direction.HIGHER),
+    )
+    assert share(found, Direction.HIGHER) >= 0.9
+
+
+def test_history_never_narrows_what_steps_leave_open():
+    times = step_times(np.random.default_rng(14), steps=50, noise=0.1, runs=2)
+    sides = [[estimate_median(run)] for run in times]
+    calm = KnownSpread(deviation=1e-6, degrees=1e6, runs=20)
+    alone, known = compare_medians(*sides), compare_medians(*sides, known=calm)
+    assert known.standard_error == pytest.approx(alone.standard_error)
+    # Sides of several runs tell it themselves.
+    assert compare_medians(sides[0] * 2, sides[1] * 2, known=calm).history == 0
+
+
+def test_runs_that_stand_by_both_sides_count_once():
+    runs = [EqualRun(path=str(at), medians={"step_time": 1.0 + at}) for at in range(5)]
+    together = known_spread((runs[:4], runs[1:]), "step_time")
+    assert together == known_spread((runs, ()), "step_time")
+    assert (together.runs, together.degrees) == (5, 4)
+    # Apart each has a mean of its own.
+    assert known_spread((runs[:3], runs[3:]), "step_time").degrees == 3
+    assert known_spread((runs[:3], ()), "step_time") is None
+    assert known_spread((runs, ()), "exposed_time") is None
 
 
 def test_equal_long_runs_are_the_same():

@@ -169,6 +169,7 @@ KEYS = {
         "standard_error",
         "degrees",
         "between_runs",
+        "history",
         "runs",
         "direction",
         "more_steps",

@@ -1,8 +1,9 @@
 """One side against another: the ratio of their medians, its interval, and what may be said of it.
 
-The run is the unit. With one run a side the standard error is that of the steps within the runs,
-and what the next start of the same program would give is unknown (`between_runs` is None). With
-several runs on a side, the logarithm of its median is the mean over its runs, and the spread of the
+The run is the unit. With one run a side and no history the standard error is that of the steps
+within the runs, and what the next start of the same program would give is unknown (`between_runs`
+is None); with a history (`history`) the spread of those runs is the error of each. With several
+runs on a side, the logarithm of its median is the mean over its runs, and the spread of the
 runs' medians, pooled over the sides, is the error (never taken below that within the runs); a side
 of one run borrows it from the other. Degrees of freedom are those of the pooled spread, or Welch's.
 
@@ -18,6 +19,7 @@ from enum import StrEnum
 
 import numpy as np
 
+from probe.analyse.compare.history import KnownSpread, pooled_spread
 from probe.analyse.statistics.median import MedianEstimate
 from probe.analyse.statistics.student import probability_below, quantile
 
@@ -50,7 +52,10 @@ class Change:
     """Of the logarithm of the ratio."""
     degrees: float
     between_runs: float | None
-    """Relative standard deviation between runs of a side; None with one run a side."""
+    """Relative standard deviation between runs of a side; None with one run a side that has no
+    history."""
+    history: int
+    """Runs beside the compared ones that tell it; 0 where the sides do."""
     runs: tuple[int, int]
     """Runs of A and of B."""
     direction: Direction
@@ -79,15 +84,23 @@ def compare_medians(
     second: Sequence[MedianEstimate],
     *,
     material: float = MATERIAL,
+    known: KnownSpread | None = None,
 ) -> Change:
-    """The change from the runs of A to the runs of B; each side has at least one."""
+    """The change from the runs of A to the runs of B; each side has at least one.
+
+    `known` is what other runs of the same setups tell; sides of several runs tell it themselves.
+    """
     logs = [[item.log_median for item in side] for side in (first, second)]
     difference = float(np.mean(logs[1]) - np.mean(logs[0]))
-    if len(first) == len(second) == 1:
+    alone = len(first) == len(second) == 1
+    if alone and known is None:
         between = spread = None
         error, degrees = _within(first[0], second[0])
     else:
-        between, degrees = _spread_between(first, second)
+        if alone and known is not None:
+            between, degrees = known.deviation, known.degrees
+        else:
+            between, degrees = pooled_spread(logs)
         spread = max(between, math.sqrt(_mean_variance(first, second)))
         error = spread * math.sqrt(1 / len(first) + 1 / len(second))
     reach = quantile((1 + CONFIDENCE) / 2, degrees) * error
@@ -108,6 +121,7 @@ def compare_medians(
         standard_error=error,
         degrees=degrees,
         between_runs=between,
+        history=known.runs if alone and known is not None else 0,
         runs=(len(first), len(second)),
         direction=direction,
         more_steps=more_steps,
@@ -137,18 +151,6 @@ def _within(first: MedianEstimate, second: MedianEstimate) -> tuple[float, float
         for variance, item in zip(variances, (first, second), strict=True)
     )
     return math.sqrt(total), total**2 / spread
-
-
-def _spread_between(
-    first: Sequence[MedianEstimate], second: Sequence[MedianEstimate]
-) -> tuple[float, float]:
-    """Standard deviation of the logarithms of the runs' medians, and its degrees of freedom."""
-    squares = 0.0
-    for side in (first, second):
-        logs = np.array([item.log_median for item in side])
-        squares += float(((logs - logs.mean()) ** 2).sum())
-    degrees = len(first) + len(second) - 2
-    return math.sqrt(squares / degrees), float(degrees)
 
 
 def _mean_variance(first: Sequence[MedianEstimate], second: Sequence[MedianEstimate]) -> float:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from probe.analyse.compare.change import CONFIDENCE, MATERIAL
 from probe.analyse.compare.comparability import Comparability, Effect, Judgement, compare_setups
+from probe.analyse.compare.history import EqualRun
 from probe.analyse.compare.loss_curve import LossParting, losses_part
 from probe.analyse.compare.measure import MeasureChange, compare_measures, named
 from probe.analyse.compare.measured_run import MeasuredRun
@@ -106,10 +107,12 @@ def compare_runs(
     *,
     material: float = MATERIAL,
     meant: Sequence[str] = (),
+    history: Sequence[Sequence[EqualRun]] = (),
 ) -> Comparison:
-    """Compare two or more sides of at least one run each."""
+    """Compare two or more sides of at least one run each; `history` as `history_of` finds it."""
     assert len(sides) >= 2
     assert all(sides)
+    history = history or [()] * len(sides)
     labels = [side_label(index) for index in range(len(sides))]
     return Comparison(
         material=material,
@@ -118,8 +121,15 @@ def compare_runs(
             _run_line(label, run) for label, side in zip(labels, sides, strict=True) for run in side
         ),
         pairs=tuple(
-            _pair(sides[0], side, labels=(labels[0], label), material=material, meant=meant)
-            for label, side in zip(labels[1:], sides[1:], strict=True)
+            _pair(
+                sides[0],
+                side,
+                labels=(labels[0], label),
+                material=material,
+                meant=meant,
+                history=(history[0], known),
+            )
+            for label, side, known in zip(labels[1:], sides[1:], history[1:], strict=True)
         ),
     )
 
@@ -168,6 +178,7 @@ def _pair(
     labels: tuple[str, str],
     material: float,
     meant: Sequence[str],
+    history: tuple[Sequence[EqualRun], Sequence[EqualRun]],
 ) -> Pair:
     comparability = compare_setups(
         first[0].setup,
@@ -176,7 +187,7 @@ def _pair(
         meant=meant,
         obstacles=_obstacles((first, second), labels, meant),
     )
-    measures = compare_measures(first, second, material=material)
+    measures = compare_measures(first, second, material=material, history=history)
     time, rate = named(measures, "step_time"), named(measures, "throughput")
     other_work = comparability.touches(Effect.WORK) and rate and rate.change
     losses = losses_part(first[0].losses, second[0].losses)
@@ -235,6 +246,12 @@ def _caveats(
     if any(item.change and item.change.between_runs is None for item in measures):
         sentences.append(
             "One run a side: how much runs vary by themselves is unknown. Repeat both."
+        )
+    if (time := named(measures, "step_time")) and time.change and time.change.history:
+        sentences.append(
+            f"One run a side: {time.change.history} other runs of the same setup in this folder "
+            f"vary by {format_percent(time.change.between_runs or 0.0)} (standard deviation of "
+            "step time), and the intervals allow for it."
         )
     if all(run.profiled_throughout for side in sides for run in side):
         sentences.append("Every step was profiled: times carry what the profiler costs.")

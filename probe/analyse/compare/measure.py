@@ -15,6 +15,7 @@ from enum import StrEnum
 import numpy as np
 
 from probe.analyse.compare.change import MATERIAL, Change, Direction, compare_medians
+from probe.analyse.compare.history import EqualRun, known_spread
 from probe.analyse.compare.loss_curve import final_loss
 from probe.analyse.compare.measured_run import MeasuredRun
 from probe.analyse.statistics.median import MedianEstimate
@@ -88,22 +89,32 @@ class MeasureChange:
 
 
 def compare_measures(
-    first: Sequence[MeasuredRun], second: Sequence[MeasuredRun], *, material: float = MATERIAL
+    first: Sequence[MeasuredRun],
+    second: Sequence[MeasuredRun],
+    *,
+    material: float = MATERIAL,
+    history: Sequence[Sequence[EqualRun]] = (),
 ) -> tuple[MeasureChange, ...]:
-    """Every figure that any run of both sides tells; time first, metrics last."""
+    """Every figure that any run of both sides tells; time first, metrics last.
+
+    `history` holds, for each side, other runs of its setup.
+    """
     sides = (first, second)
     rates = {run.throughput_of for side in sides for run in side if run.throughput_of}
     alike = len(rates) == 1
     found = [
-        _measured("step_time", sides, lambda run: run.step_time, material=material),
+        _measured(
+            "step_time", sides, lambda run: run.step_time, material=material, history=history
+        ),
         _measured(
             "throughput",
             sides,
             lambda run: run.throughput if alike else None,
             material=material,
+            history=history,
             of=next(iter(rates)) if alike else "",
         ),
-        _exposed(sides, material),
+        _exposed(sides, material, history),
         *_memory(sides),
         _counted("wire_bytes", sides, _wire_bytes, unit=MeasureUnit.BYTES),
         _counted("skipped", sides, lambda run: run.skipped_steps, unit=MeasureUnit.COUNT),
@@ -129,11 +140,13 @@ def _measured(
     estimate: Callable[[MeasuredRun], MedianEstimate | None],
     *,
     material: float,
+    history: Sequence[Sequence[EqualRun]],
     of: str = "",
 ) -> MeasureChange:
     told = [[item for run in side if (item := estimate(run))] for side in sides]
     values = [_middle(side) for side in told]
-    change = compare_medians(*told, material=material) if all(told) else None
+    known = known_spread(history, name)
+    change = compare_medians(*told, material=material, known=known) if all(told) else None
     verdict = _verdict_of(name, change)
     return MeasureChange(
         name=name,
@@ -175,10 +188,12 @@ def _verdict_of(name: str, change: Change | None) -> Verdict:
     }[change.direction]
 
 
-def _exposed(sides: Sides, material: float) -> MeasureChange:
+def _exposed(sides: Sides, material: float, history: Sequence[Sequence[EqualRun]]) -> MeasureChange:
     """Waiting for communication; where some steps do not wait at all there is no ratio."""
     if all(run.exposed for side in sides for run in side):
-        return _measured("exposed_time", sides, lambda run: run.exposed, material=material)
+        return _measured(
+            "exposed_time", sides, lambda run: run.exposed, material=material, history=history
+        )
     plain = _counted(
         "exposed_time", sides, lambda run: run.exposed_ns, unit=MeasureUnit.NANOSECONDS
     )
