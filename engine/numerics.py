@@ -72,11 +72,11 @@ class Numerics:
         rows, self._rows = self._rows, []
         return rows
 
-    def before_update(self, segments: Sequence[Segment], scale: float) -> None:
+    def before_update(self, segments: Sequence[Segment], scale: float) -> bool:
         """Look at the gradients; a turn that fell on a skipped step is taken now."""
         self._due = self._step >= self._next_step
         if not self._due:
-            return
+            return False
         self._next_step = self._step - self._step % self._every_steps + self._every_steps
         self._next_step += min(FIRST_SAMPLE_STEP, self._every_steps - 1)
         self._chosen = set(segments[self._share])
@@ -85,11 +85,11 @@ class Numerics:
                 assert segment.gradient is not None, "just asked"
                 values = _spread(segment.gradient[span.start : span.stop])
                 self._note(values, span.member.name, TensorRole.GRADIENT, scale=scale)
+        return True
 
     def after_update(self, segments: Sequence[Segment]) -> None:
         """Look at the weights, and at which of them 16 bits would leave as they were."""
-        if not self._due:
-            return
+        assert self._due, "asked for by `before_update`"
         for segment in segments:
             for span in segment.spans if segment in self._chosen else ():
                 place = slice(span.start, span.stop)

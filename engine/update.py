@@ -27,6 +27,7 @@ from engine.square_sum import SquareSum, square_sum, total_of
 from engine.stages import Stage
 from engine.states import States
 from engine.storage import Places
+from engine.tiled_adam import TiledAdam
 
 PART_ELEMENTS = 1_048_576
 MASK_BITS = 62
@@ -48,8 +49,8 @@ class Outcome:
 class UpdateWatch(Protocol):
     """Whoever looks at gradients and weights around an update, and changes nothing."""
 
-    def before_update(self, segments: Sequence[Segment], scale: float) -> None:
-        """The gradients are agreed upon, and carry the scale."""
+    def before_update(self, segments: Sequence[Segment], scale: float) -> bool:
+        """The gradients are agreed upon, and carry the scale; True to see the update as well."""
 
     def after_update(self, segments: Sequence[Segment]) -> None:
         """The masters of these segments are new; their 16-bit weights do not follow yet."""
@@ -80,6 +81,7 @@ class Update:
         self.watch: UpdateWatch | None = None
         self._bit_of = {member.index: bit for bit, member in enumerate(self._trained)}
         self._in_parts = steps_in_parts(optimizer)
+        self._tiled = TiledAdam(optimizer, collectives.pool)
         self._part_elements = min(sub_group_elements, PART_ELEMENTS)
         if self._in_parts:
             stage.segments = [
@@ -88,6 +90,7 @@ class Update:
         self._link = places.link
         # What comes from elsewhere comes and goes alone, so that few buffers serve.
         self._alone = not (places.states.always_at_hand and places.params.always_at_hand)
+        self._at_home = self._link is None and not self._alone
         self.states = States(optimizer, places, collectives.device)
         self.states.adopt(stage.segments)
 
@@ -111,9 +114,10 @@ class Update:
         unused_anywhere = self._unused_anywhere([theirs[3:] for theirs in everyone])
         if unused_anywhere:
             self.set_apart(unused_anywhere)
-        if self.watch is not None:
-            self.watch.before_update(self._stage.segments, scale)
-        self._apply(factor, unused_anywhere)
+        watch = self.watch
+        if watch is not None and not watch.before_update(self._stage.segments, scale):
+            watch = None
+        self._apply(factor, unused_anywhere, watch)
         return Outcome(applied=True, gradient_norm=norm, clip_coefficient=clip)
 
     def optimizer_states(self) -> list[Tensor]:
@@ -183,16 +187,24 @@ class Update:
 
     # - Apply
 
-    def _apply(self, factor: float, unused: frozenset[int]) -> None:
-        parts = list(self._parts(unused))
+    def _apply(self, factor: float, unused: frozenset[int], watch: UpdateWatch | None) -> None:
+        segments = [
+            segment
+            for segment in self._stage.segments
+            if segment.gradient is not None and segment.spans[0].member.index not in unused
+        ]
+        if watch is None and self._at_home and self._tiled.can_step(segments):
+            self._tiled.step(segments, factor)
+            return
+        parts = list(self._parts(segments))
         for at, part in enumerate(parts):
             self.states.bring(part)
             for later in parts[at + 1 :] if self._alone else ():
                 if not self.states.expect(later):
                     break
             self._step(part, factor)
-            if self.watch is not None:
-                self.watch.after_update(part)
+            if watch is not None:
+                watch.after_update(part)
             self._follow(part)
             self.states.put_back(part)
         self.states.install(self._stage.segments)
@@ -202,13 +214,11 @@ class Update:
         if self._alone and parts:
             self.states.expect(parts[0])
 
-    def _parts(self, unused: frozenset[int]) -> Iterator[list[Segment]]:
-        """The segments that take part, as many at once as one call of the optimizer gets."""
+    def _parts(self, segments: Sequence[Segment]) -> Iterator[list[Segment]]:
+        """As many segments at once as one call of the optimizer gets."""
         part: list[Segment] = []
         elements = 0
-        for segment in self._stage.segments:
-            if segment.gradient is None or segment.spans[0].member.index in unused:
-                continue
+        for segment in segments:
             full = elements + segment.elements > self._part_elements
             if part and self._in_parts and (full or self._alone):
                 yield part

@@ -24,7 +24,7 @@ class LookOn:
     def __init__(self) -> None:
         self.gradients: dict[str, Tensor] = {}
 
-    def before_update(self, segments: Any, scale: float) -> None:
+    def before_update(self, segments: Any, scale: float) -> bool:
         self.gradients = {}
         for segment in segments:
             for span in segment.spans:
@@ -34,6 +34,7 @@ class LookOn:
                         span.member.name, torch.zeros(span.member.elements)
                     )
                     whole[span.offset : span.offset + piece.numel()] = piece
+        return False
 
     def after_update(self, segments: Any) -> None:
         pass
