@@ -22,18 +22,31 @@ from probe.schema.vocabulary import RunStatus
 
 MOST_ASKED = 50
 """Runs whose documents are looked at."""
-MOST_READ = 10
+MOST_READ = 8
 """Runs whose steps are read: more would tell the spread hardly better."""
 
 
 def history_of(sides: Sequence[Sequence[MeasuredRun]]) -> list[tuple[EqualRun, ...]]:
     """For each side of one run the other runs of its setup; several tell for themselves."""
     compared = [run.path for side in sides for run in side]
-    return [equal_runs(side[0], apart_from=compared) if len(side) == 1 else () for side in sides]
+    read: dict[Path, EqualRun] = {}
+    return [
+        equal_runs(side[0], apart_from=compared, read=read) if len(side) == 1 else ()
+        for side in sides
+    ]
 
 
-def equal_runs(run: MeasuredRun, *, apart_from: Collection[str] = ()) -> tuple[EqualRun, ...]:
-    """Finished runs beside this one that were set up alike, on the same machine and code."""
+def equal_runs(
+    run: MeasuredRun,
+    *,
+    apart_from: Collection[str] = (),
+    read: dict[Path, EqualRun] | None = None,
+) -> tuple[EqualRun, ...]:
+    """Finished runs beside this one that were set up alike, on the same machine and code.
+
+    `read` holds those that were read already, and gets the others: sides may share them.
+    """
+    read = {} if read is None else read
     path = Path(run.path)
     left_out = {Path(item).resolve() for item in (run.path, *apart_from)}
     others = [item for item in run_paths(path.parent) if item.resolve() not in left_out]
@@ -42,8 +55,10 @@ def equal_runs(run: MeasuredRun, *, apart_from: Collection[str] = ()) -> tuple[E
     found: list[EqualRun] = []
     for other in others[:MOST_ASKED]:
         if len(found) < MOST_READ and _is_equal(run, other):
-            steps = load_run(other).table(STEPS, columns=COUNTING_COLUMNS)
-            found.append(equal_run(str(other), steps.table))
+            if other not in read:
+                steps = load_run(other).table(STEPS, columns=COUNTING_COLUMNS)
+                read[other] = equal_run(str(other), steps.table)
+            found.append(read[other])
     return tuple(found)
 
 
