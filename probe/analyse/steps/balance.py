@@ -119,14 +119,17 @@ def _in_collectives(comm: pa.Table, counted: CountedSteps, grid: _Grid) -> tuple
     rows = comm.select(["rank", "step", "busy_ns", "exposed_ns"])
     rows = rows.filter(pc.is_in(rows["step"], value_set=pa.array(counted.step)))
     rows = rows.filter(pc.is_in(rows["rank"], value_set=pa.array(grid.rank)))
-    at = (
-        np.searchsorted(grid.step, rows["step"].to_numpy()),
-        np.searchsorted(grid.rank, rows["rank"].to_numpy()),
-    )
-    busy_ns, exposed_ns = (np.zeros((len(grid.step), len(grid.rank))) for _ in range(2))
-    np.add.at(busy_ns, at, rows["busy_ns"].to_numpy())
-    np.add.at(exposed_ns, at, rows["exposed_ns"].to_numpy())
-    return busy_ns, exposed_ns
+    shape = len(grid.step), len(grid.rank)
+    at = np.searchsorted(grid.step, rows["step"].to_numpy()) * shape[1]
+    at += np.searchsorted(grid.rank, rows["rank"].to_numpy())
+    cells = shape[0] * shape[1]
+
+    def sums(name: str) -> Floats:
+        told = rows[name].to_numpy().astype(np.float64)
+        found: Floats = np.bincount(at, weights=told, minlength=cells).astype(np.float64)
+        return found.reshape(shape)
+
+    return sums("busy_ns"), sums("exposed_ns")
 
 
 def _load_error(load: Floats) -> float:
