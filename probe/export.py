@@ -26,6 +26,7 @@ from probe.read.columns import RANK, arrow_schema
 from probe.read.problem import Problem
 from probe.read.run import Run
 from probe.read.unsealed import TOO_LARGE
+from probe.read.words import plain_schema, spell_out
 from probe.schema.codec import with_words
 from probe.schema.layout import TEMPORARY_SUFFIX
 from probe.schema.tables import TABLES, Table
@@ -114,7 +115,7 @@ def _export_table(
     count = 0
     problems: list[Problem] = []
     with _replacing(path) as file:
-        sink = _SINKS[to](file, arrow_schema(table))
+        sink = _SINKS[to](file, plain_schema(arrow_schema(table)))
         for rank in sorted(ranks):
             loaded = run.table(table, ranks=[rank])
             if cut := [item for item in loaded.problems if item.what.startswith(TOO_LARGE)]:
@@ -125,7 +126,7 @@ def _export_table(
             problems += loaded.problems
             count += loaded.table.num_rows
             for start in range(0, loaded.table.num_rows, ROWS_AT_ONCE):
-                sink.write(loaded.table.slice(start, ROWS_AT_ONCE))
+                sink.write(spell_out(loaded.table.slice(start, ROWS_AT_ONCE)))
         sink.close()
     return ExportedTable(
         table=table,

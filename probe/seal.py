@@ -8,7 +8,7 @@ away that somebody might still mend.
 
 import fcntl
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,11 +27,14 @@ from probe.read.problem import Problem
 from probe.read.run import Run, load_run
 from probe.read.sealed import READING_ERRORS, read_sealed
 from probe.read.unsealed import load_rank_lines
+from probe.read.words import join, plain_schema, spell_out
 from probe.schema.layout import DAMAGED_SUFFIX, TABLES_DIR, TEMPORARY_SUFFIX, rank_dir
 from probe.schema.tables import TABLES, Table
 from probe.schema.vocabulary import RunStatus, Severity
 
-ROWS_PER_GROUP = 1 << 20
+MOST_ROWS_PER_GROUP = 1 << 20
+FEWEST_ROWS_PER_GROUP = 1 << 16
+"""Ranks share a row group up to here: each group costs the reader an entry for every column."""
 NO_LIMIT_BYTES = 1 << 62
 UNFINISHED = (RunStatus.RUNNING, RunStatus.STALLED)
 
@@ -145,24 +148,30 @@ def _write_table(run: Run, table: Table) -> SealedTable:
     digests: list[bytes] = []
     try:
         # Exclusively, so that no link that lies there leads out of the run.
-        with temporary.open("xb") as file, _parquet_writer(file, arrow_schema(table)) as writer:
-            # One rank at a time, so that memory holds one rank at a time.
-            for rank in sorted({*run.ranks, *_sealed_bytes(run, table)}):
-                loaded = load_table(
-                    run.path,
-                    table,
-                    ranks=[rank],
-                    limit_bytes=NO_LIMIT_BYTES,
-                    every_attempt=True,
-                )
-                for start in range(0, loaded.table.num_rows, ROWS_PER_GROUP):
-                    group = loaded.table.slice(start, ROWS_PER_GROUP)
-                    writer.write_table(group, row_group_size=ROWS_PER_GROUP)
-                    digests.append(digest(group))
-                rows += loaded.table.num_rows
-                problems += loaded.problems
-                if rank in loaded.source_bytes:
-                    sources[rank] = loaded.source_bytes[rank]
+        with (
+            temporary.open("xb") as file,
+            _parquet_writer(file, table) as writer,
+        ):
+            ranks = sorted({*run.ranks, *_sealed_bytes(run, table)})
+
+            def rows_by_rank() -> Iterator[pa.Table]:
+                for rank in ranks:
+                    loaded = load_table(
+                        run.path,
+                        table,
+                        ranks=[rank],
+                        limit_bytes=NO_LIMIT_BYTES,
+                        every_attempt=True,
+                    )
+                    problems.extend(loaded.problems)
+                    if rank in loaded.source_bytes:
+                        sources[rank] = loaded.source_bytes[rank]
+                    yield loaded.table
+
+            for group in _row_groups(rows_by_rank()):
+                writer.write_table(group, row_group_size=MOST_ROWS_PER_GROUP)
+                digests.append(digest(group))
+                rows += group.num_rows
             noted = [item for item in dict.fromkeys(problems) if item.file != before]
             writer.add_key_value_metadata(notes_of(sources, noted))
         _verify(temporary, digests)
@@ -183,8 +192,27 @@ def _write_table(run: Run, table: Table) -> SealedTable:
     )
 
 
-def _parquet_writer(file: BinaryIO, schema: pa.Schema) -> pq.ParquetWriter:
+def _row_groups(parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """Rows as they are written at once: few ranks are in memory together, or a part of one."""
+    held: list[pa.Table] = []
+    for part in parts:
+        held.append(part)
+        if sum(item.num_rows for item in held) >= FEWEST_ROWS_PER_GROUP:
+            yield from _cut(held)
+            held.clear()
+    if held:
+        yield from _cut(held)
+
+
+def _cut(held: Sequence[pa.Table]) -> Iterator[pa.Table]:
+    rows = spell_out(join(held))
+    for start in range(0, rows.num_rows, MOST_ROWS_PER_GROUP):
+        yield rows.slice(start, MOST_ROWS_PER_GROUP)
+
+
+def _parquet_writer(file: BinaryIO, table: Table) -> pq.ParquetWriter:
     """Words by dictionary, whole numbers by difference: what the columns of a run consist of."""
+    schema = plain_schema(arrow_schema(table))
     words = [field.name for field in schema if field.type == pa.string()]
     numbers = [field.name for field in schema if field.type in (pa.int64(), pa.int32())]
     return pq.ParquetWriter(

@@ -8,11 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from probe.analyse.steps.error_of_sum import errors_of_sums
-from probe.analyse.steps.repeated import last_rows
 from probe.analyse.steps.steps import CountedSteps
+from probe.analyse.steps.traffic_by_kind import traffic_by_kind
 
 OFFLOAD_COLUMNS = (
     "rank",
@@ -71,26 +69,16 @@ class OffloadTraffic:
 
 def offload_traffic(offload: pa.Table, counted: CountedSteps) -> OffloadTraffic | None:
     """None without a transfer in a step that counts."""
-    rows = offload.filter(pc.is_in(offload["step"], value_set=pa.array(counted.step)))
-    if not rows.num_rows:
+    found = traffic_by_kind(
+        offload,
+        counted,
+        keys=["tier", "direction", "category"],
+        means=["transfers", "moved_bytes", "busy_ns", "exposed_ns"],
+        most=["queue_depth"],
+    )
+    if not found:
         return None
-    keys = ["tier", "direction", "category"]
-    if counted.repeated:
-        rows = last_rows(rows, ["rank", "step", *keys])
-    ranks = len(pc.unique(offload["rank"]))
-    occasions = len(counted) * ranks
-    sums = ["transfers", "moved_bytes", "busy_ns", "exposed_ns"]
-    wanted = [*((name, "sum") for name in sums), ("queue_depth", "max")]
-    errors = errors_of_sums(rows, keys, "exposed_ns", counted, ranks=ranks)
-    routes = [
-        Route(
-            **{key: row[key] for key in keys},
-            **{name: row[f"{name}_sum"] / occasions for name in sums},
-            exposed_error_ns=errors[tuple(row[key] for key in keys)],
-            queue_depth=row["queue_depth_max"],
-        )
-        for row in rows.group_by(keys).aggregate(wanted).to_pylist()
-    ]
+    routes = [Route(**item) for item in found]
     routes.sort(key=lambda route: (-route.exposed_ns, route.category, route.direction))
     exposed_ns = sum(route.exposed_ns for route in routes)
     wall_ns = float(np.mean(counted.wall_ns))

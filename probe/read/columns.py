@@ -15,6 +15,7 @@ import msgspec
 import pyarrow as pa
 
 from probe.read.problem import Problem
+from probe.read.words import WORDS
 from probe.schema.codec import DECODING_ERRORS
 from probe.schema.columns import Int
 from probe.schema.tables import Field, Table
@@ -27,7 +28,7 @@ _ARROW: dict[object, pa.DataType] = {
     int: pa.int64(),
     float: pa.float64(),
     bool: pa.bool_(),
-    str: pa.string(),
+    str: WORDS,
     list[int]: pa.list_(pa.int64()),
 }
 
@@ -41,9 +42,9 @@ def arrow_schema(table: Table) -> pa.Schema:
 
 
 def arrow_type(column: Field) -> pa.DataType:
-    """The Arrow type of a column; words are text."""
+    """The Arrow type of a column in memory."""
     if isinstance(column.type, type) and issubclass(column.type, Enum):
-        return pa.string()
+        return WORDS
     return _ARROW[column.type]
 
 

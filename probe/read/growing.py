@@ -9,6 +9,7 @@ import pyarrow as pa
 from probe.read.problem import Problem
 from probe.read.run import load_run
 from probe.read.tail import Tail
+from probe.read.words import join
 from probe.schema.tables import Table
 
 
@@ -54,7 +55,7 @@ class GrowingTable:
             return before
         return replace(
             before,
-            rows=_sorted(pa.concat_tables([before.rows, news.rows])),
+            rows=_sorted(join([before.rows, news.rows])),
             problems=(*before.problems, *news.problems),
             version=version,
         )

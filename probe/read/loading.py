@@ -29,6 +29,7 @@ from probe.read.inside import RefusedFileError, listed_ranks
 from probe.read.problem import Problem
 from probe.read.sealed import READING_ERRORS, Sealed, TooLargeError, identity_of, read_sealed
 from probe.read.unsealed import MEMORY_LIMIT_BYTES, load_rank_lines, too_large
+from probe.read.words import join, spell_out
 from probe.schema.layout import TABLES_DIR
 from probe.schema.tables import STEPS, Table
 from probe.schema.vocabulary import Severity
@@ -48,7 +49,7 @@ class Loaded:
 
     def frame(self) -> pd.DataFrame:
         """The rows as a data frame."""
-        frame: pd.DataFrame = self.table.to_pandas()
+        frame: pd.DataFrame = spell_out(self.table).to_pandas()
         return frame
 
 
@@ -134,7 +135,7 @@ def _load_once(
         held_bytes += lines.rows.nbytes
         problems += lines.problems
         source_bytes[rank] = lines.end_offset
-    together = pa.concat_tables([part for part in parts if part.num_rows] or parts[:1])
+    together = join([part for part in parts if part.num_rows] or parts[:1])
     return Loaded(
         table=_sorted(together, by_step=by_step),
         problems=tuple(dict.fromkeys(problems)),

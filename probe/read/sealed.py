@@ -1,16 +1,17 @@
-"""Reading a sealed table: one Parquet file for all ranks, a run of row groups for each rank.
+"""Reading a sealed table: one Parquet file for all ranks, lowest first.
 
 A few bytes of Parquet can stand for any number of values, so what a table would take is added up
-before it is decoded. Words are decoded as dictionaries first, for the same reason.
+before it is decoded. Words stay numbers with a dictionary, and are held to what they would take
+spelled out, since somebody may do that.
 """
 
 import os
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from probe.read.arrow_file import arrow_file
@@ -19,6 +20,7 @@ from probe.read.footer import RowGroup, read_footer
 from probe.read.inside import open_inside
 from probe.read.notes import noted_problems, noted_sources
 from probe.read.problem import Problem
+from probe.read.words import WORDS, number_words, repeat_word, spelled_bytes
 from probe.schema.layout import TABLES_DIR
 from probe.schema.tables import Table
 
@@ -71,13 +73,15 @@ def read_sealed(
         file = pq.ParquetFile(
             arrow_file(opened),
             page_checksum_verification=True,
-            read_dictionary=[name for name in columns if _holds_words(table, name)],
+            read_dictionary=[
+                name for name in columns if arrow_schema(table).field(name).type == WORDS
+            ],
         )
         present = [name for name in columns if name in file.schema_arrow.names]
         found = file.read_row_groups(groups, columns=present, use_threads=True)
         _hold_to(limit_bytes, sum(map(_decoded_bytes, found.columns)))
         if ranks is not None and RANK in present:
-            # Row groups hold one rank each; this only matters for files of other writers.
+            # A row group holds whole ranks, as many as make it worth its place in the footer.
             found = _only_ranks(found, ranks)
         metadata = file.metadata.metadata or {}
     return Sealed(
@@ -96,10 +100,6 @@ def identity_of(root: Path, table: Table) -> tuple[int, int] | None:
     return facts.st_ino, facts.st_mtime_ns
 
 
-def _holds_words(table: Table, column: str) -> bool:
-    return bool(arrow_schema(table).field(column).type == pa.string())
-
-
 def _hold_to(limit_bytes: int, needed_bytes: int) -> None:
     if needed_bytes > limit_bytes:
         raise TooLargeError(f"{needed_bytes} bytes would be needed")
@@ -107,10 +107,12 @@ def _hold_to(limit_bytes: int, needed_bytes: int) -> None:
 
 def _may_hold(group: RowGroup, ranks: Collection[int]) -> bool:
     """Whether a row group can hold rows of these ranks, as far as its bounds tell."""
-    bounds = [(item.lowest, item.highest) for item in group.columns if item.name == RANK]
-    if not bounds or bounds[0][0] is None or bounds[0][0] != bounds[0][1]:
+    column = next((item for item in group.columns if item.name == RANK), None)
+    if column is None or column.lowest is None or column.highest is None:
         return True
-    return int.from_bytes(bounds[0][0], "little", signed=True) in ranks
+    lowest = int.from_bytes(column.lowest, "little", signed=True)
+    highest = int.from_bytes(column.highest, "little", signed=True)
+    return any(lowest <= rank <= highest for rank in ranks)
 
 
 def _needed_bytes(group: RowGroup, columns: Collection[str]) -> int:
@@ -129,13 +131,9 @@ def _needed_bytes(group: RowGroup, columns: Collection[str]) -> int:
 
 def _decoded_bytes(column: pa.ChunkedArray) -> int:
     """What a column takes once its words are spelled out."""
-    if not pa.types.is_dictionary(column.type):
-        return int(column.nbytes)
-    lengths = [
-        pc.sum(pc.take(pc.binary_length(chunk.dictionary), chunk.indices)).as_py() or 0
-        for chunk in column.chunks
-    ]
-    return sum(lengths)
+    if pa.types.is_dictionary(column.type):
+        return spelled_bytes(column)
+    return int(column.nbytes)
 
 
 def _only_ranks(found: pa.Table, ranks: Collection[int]) -> pa.Table:
@@ -149,9 +147,16 @@ def _in_shape(found: pa.Table, table: Table, columns: Sequence[str]) -> pa.Table
     arrays = []
     for name in columns:
         kind = schema.field(name).type
-        if name in found.column_names:
-            arrays.append(found[name].cast(kind))
+        if name not in found.column_names:
+            arrays.append(_default_column(default_of(table, name), kind, found.num_rows))
+        elif kind == WORDS:
+            arrays.append(number_words(found[name]))
         else:
-            default = pa.scalar(default_of(table, name), kind)
-            arrays.append(pa.chunked_array([pa.repeat(default, found.num_rows)]))
+            arrays.append(found[name].cast(kind))
     return pa.table(arrays, schema=pa.schema([schema.field(name) for name in columns]))
+
+
+def _default_column(default: Any, kind: pa.DataType, count: int) -> pa.ChunkedArray:
+    if kind == WORDS:
+        return repeat_word(default, count)
+    return pa.chunked_array([pa.repeat(pa.scalar(default, kind), count)])

@@ -18,6 +18,7 @@ from probe.read.loading import checked_columns
 from probe.read.problem import Problem
 from probe.read.sealed import identity_of
 from probe.read.unsealed import MEMORY_LIMIT_BYTES, load_rank_lines
+from probe.read.words import join
 from probe.schema.layout import rank_dir
 from probe.schema.tables import STEPS, Table
 
@@ -144,7 +145,7 @@ class _RawTail:
             parts.append(lines.rows)
         schema = pa.schema([arrow_schema(self._table).field(name) for name in self._columns])
         return News(
-            rows=pa.concat_tables([schema.empty_table(), *parts]),
+            rows=join([schema.empty_table(), *parts]),
             problems=tuple(problems),
             from_start=from_start,
             sealed=sealed,

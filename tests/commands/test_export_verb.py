@@ -13,6 +13,7 @@ import pytest
 
 from probe.read.loading import Loaded, load_table
 from probe.read.run import load_run
+from probe.read.words import spell_out
 
 MakeRun = Callable[..., Path]
 
@@ -54,7 +55,7 @@ def test_parquet_holds_what_the_reader_gives(
     if sealed:
         probe("seal", "demo")
     probe("export", "demo", "--to", "parquet", "-o", "out")
-    expected = load_run(run).table("steps").table
+    expected = spell_out(load_run(run).table("steps").table)
     written = pq.read_table(tmp_path / "out/steps.parquet")
     assert written.schema.equals(expected.schema)
     assert repr(written.to_pylist()) == repr(expected.to_pylist())

@@ -9,6 +9,7 @@ from building import make_run
 from hypothesis import given
 from hypothesis import strategies as st
 
+from probe import seal
 from probe.read.footer import read_footer
 from probe.read.run import load_run
 from probe.schema.layout import TABLES_DIR
@@ -18,8 +19,11 @@ from probe.seal import seal_run
 
 @pytest.fixture(scope="module")
 def run_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A row group for each of two ranks."""
     run_dir = make_run(tmp_path_factory.mktemp("runs"))
-    seal_run(run_dir)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(seal, "FEWEST_ROWS_PER_GROUP", 1)
+        seal_run(run_dir)
     return run_dir
 
 

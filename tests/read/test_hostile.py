@@ -24,6 +24,7 @@ from probe.read.discovery import find_runs
 from probe.read.inside import file_names
 from probe.read.run import check_run, load_run
 from probe.read.tail import Tail
+from probe.read.words import plain_schema
 from probe.schema.layout import HEADER, HEARTBEAT, MANIFEST, TABLES_DIR
 from probe.schema.tables import COMM, METRICS, NUMERICS, STEPS, TABLES, Table
 from probe.schema.vocabulary import RunStatus
@@ -181,7 +182,8 @@ def write_sealed(run_dir: Path, table: Table, rows: Iterator[pa.Table], **option
     folder = run_dir / TABLES_DIR
     folder.mkdir(exist_ok=True)
     path = folder / table.sealed_name
-    with pq.ParquetWriter(path, arrow_schema(table), compression="zstd", **options) as writer:
+    schema = plain_schema(arrow_schema(table))
+    with pq.ParquetWriter(path, schema, compression="zstd", **options) as writer:
         for group in rows:
             writer.write_table(group)
     return path
@@ -189,7 +191,7 @@ def write_sealed(run_dir: Path, table: Table, rows: Iterator[pa.Table], **option
 
 def table_of(table: Table, count: int, **columns: pa.Array) -> pa.Table:
     """So many rows of zeros, apart from the columns given."""
-    schema = arrow_schema(table)
+    schema = plain_schema(arrow_schema(table))
     zeros = {
         pa.int64(): pa.scalar(0, pa.int64()),
         pa.int32(): pa.scalar(0, pa.int32()),
@@ -223,7 +225,7 @@ def test_parquet_of_one_long_word_very_often(hostile: Path) -> None:
     words = pa.DictionaryArray.from_arrays(
         pa.repeat(pa.scalar(0, pa.int32()), 200_000), ["x" * 10**5]
     )
-    schema = arrow_schema(METRICS)
+    schema = plain_schema(arrow_schema(METRICS))
     schema = schema.set(schema.get_field_index("name"), pa.field("name", words.type))
     rows = table_of(METRICS, 200_000)
     rows = rows.set_column(rows.schema.get_field_index("name"), "name", words)
@@ -331,7 +333,7 @@ def test_a_sealed_table_of_other_columns(hostile: Path) -> None:
 def test_notes_of_a_sealed_table_are_not_believed(
     notes: dict[str, bytes | str], hostile: Path
 ) -> None:
-    schema = arrow_schema(METRICS)
+    schema = plain_schema(arrow_schema(METRICS))
     rows = table_of(METRICS, 1)
     (hostile / TABLES_DIR).mkdir()
     with pq.ParquetWriter(hostile / TABLES_DIR / METRICS.sealed_name, schema) as writer:

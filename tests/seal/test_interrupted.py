@@ -119,7 +119,7 @@ def test_a_seal_killed_again_and_again_at_any_moment(
     assert_sealed(run_dir)
 
 
-@pytest.mark.parametrize("size_bytes", [0, 1, 500, 2_000, 3_000, 8_000])
+@pytest.mark.parametrize("size_bytes", [0, 1, 500, 2_000, 3_000, 7_000])
 def test_a_disk_that_fills_while_sealing(size_bytes: int, whole: Path) -> None:
     meant = all_of(whole)
     before = resource.getrlimit(resource.RLIMIT_FSIZE)

@@ -21,6 +21,7 @@ from building import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from probe import seal as sealing
 from probe.errors import FormatVersionError, NotARunError, ProbeError, RunStateError
 from probe.read import digest as digests
 from probe.read.run import check_run, load_run
@@ -188,8 +189,27 @@ def test_lines_that_were_sealed_and_come_back_count_once(tmp_path: Path) -> None
     assert list(run_dir.rglob("*.jsonl")) == []
 
 
-def test_a_damaged_seal_is_put_aside_before_a_new_one(tmp_path: Path) -> None:
+def test_ranks_share_a_row_group_until_it_is_worth_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sealing, "FEWEST_ROWS_PER_GROUP", 4)
+    monkeypatch.setattr(sealing, "MOST_ROWS_PER_GROUP", 6)
+    counts = {0: 1, 1: 2, 2: 3, 3: 0, 4: 13, 5: 1}
+    rows = {rank: [metric_row(step) for step in range(count)] for rank, count in counts.items()}
+    run_dir = make_run(tmp_path, rows)
+    seal_run(run_dir)
+    written = pq.read_metadata(run_dir / TABLES_DIR / METRICS.sealed_name)
+    groups = [written.row_group(number).num_rows for number in range(written.num_row_groups)]
+    assert groups == [6, 6, 6, 1, 1]
+    for rank, count in counts.items():
+        assert steps_in(run_dir, rank) == list(range(count))
+
+
+def test_a_damaged_seal_is_put_aside_before_a_new_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It may be the only place of some rows, so the bytes stay for a repair."""
+    monkeypatch.setattr(sealing, "FEWEST_ROWS_PER_GROUP", 1)
     run_dir = make_run(tmp_path, {0: [metric_row(0)], 1: [metric_row(1)]})
     copy = shutil.copytree(run_dir, tmp_path / "copy")
     seal_run(run_dir)
@@ -217,8 +237,6 @@ def test_what_does_not_read_back_is_not_put_in_place(
 ) -> None:
     run_dir = make_run(tmp_path)
     meant = all_rows(run_dir)
-    from probe import seal as sealing
-
     parquet_file = pq.ParquetFile
 
     def spoil(path: Path, **options: object) -> pq.ParquetFile:

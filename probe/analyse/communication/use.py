@@ -11,11 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from probe.analyse.steps.error_of_sum import errors_of_sums
-from probe.analyse.steps.repeated import last_rows
 from probe.analyse.steps.steps import CountedSteps
+from probe.analyse.steps.traffic_by_kind import traffic_by_kind
 from probe.schema.vocabulary import CollectiveOp
 
 COMM_COLUMNS = (
@@ -113,26 +111,16 @@ class Communication:
 
 def communication(comm: pa.Table, counted: CountedSteps) -> Communication | None:
     """None without a row in a step that counts."""
-    rows = comm.filter(pc.is_in(comm["step"], value_set=pa.array(counted.step)))
-    if not rows.num_rows:
+    found = traffic_by_kind(
+        comm,
+        counted,
+        keys=["phase", "op", "wire_op", "group_size", "dtype"],
+        rows_differ_by=["group"],
+        means=["calls", "logical_bytes", "wire_bytes", "busy_ns", "exposed_ns"],
+    )
+    if not found:
         return None
-    if counted.repeated:
-        rows = last_rows(rows, ["rank", "step", "phase", "op", "wire_op", "group", "dtype"])
-    # A silent step or rank counts with zero: it is part of the mean.
-    ranks = len(pc.unique(comm["rank"]))
-    occasions = len(counted) * ranks
-    keys = ["phase", "op", "wire_op", "group_size", "dtype"]
-    sums = ["calls", "logical_bytes", "wire_bytes", "busy_ns", "exposed_ns"]
-    grouped = rows.group_by(keys).aggregate([(name, "sum") for name in sums]).to_pylist()
-    errors = errors_of_sums(rows, keys, "exposed_ns", counted, ranks=ranks)
-    operations = [
-        OperationTraffic(
-            **{key: row[key] for key in keys},
-            **{name: row[f"{name}_sum"] / occasions for name in sums},
-            exposed_error_ns=errors[tuple(row[key] for key in keys)],
-        )
-        for row in grouped
-    ]
+    operations = [OperationTraffic(**item) for item in found]
     operations.sort(key=lambda item: (-item.exposed_ns, item.phase, item.op))
     exposed_ns = sum(item.exposed_ns for item in operations)
     wall_ns = float(np.mean(counted.wall_ns))

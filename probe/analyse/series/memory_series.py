@@ -5,11 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from probe.analyse.memory.use import LEDGER
-from probe.analyse.steps.repeated import last_rows
-from probe.analyse.steps.steps import Integers
+from probe.analyse.steps.steps import Integers, last_attempts
 from probe.schema.vocabulary import MemoryCategory, Tier
 
 MEMORY_SERIES_COLUMNS = (
@@ -47,10 +45,14 @@ class MemorySeries:
 
 
 def memory_series(memory: pa.Table) -> dict[int, MemorySeries]:
-    """The series of every rank, by rank."""
-    rows = last_rows(memory, ["rank", "step"])
-    ranks = sorted(pc.unique(rows["rank"]).to_pylist())
-    return {rank: _of_rank(rank, rows.filter(pc.equal(rows["rank"], rank))) for rank in ranks}
+    """The series of every rank, by rank, from rows sorted by rank and step."""
+    rows, _ = last_attempts(memory)
+    ranks, starts = np.unique(rows["rank"].to_numpy(), return_index=True)
+    ends = [*starts[1:].tolist(), rows.num_rows]
+    return {
+        rank: _of_rank(rank, rows.slice(start, end - start))
+        for rank, start, end in zip(ranks.tolist(), starts.tolist(), ends, strict=True)
+    }
 
 
 def _of_rank(rank: int, rows: pa.Table) -> MemorySeries:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from probe.analyse.steps.repeated import last_rows
-from probe.analyse.steps.steps import Integers
+from probe.analyse.steps.steps import CountedSteps, Integers
 
 OFFLOAD_SERIES_COLUMNS = (
     "rank",
@@ -33,22 +33,29 @@ class OffloadSeries:
     exposed_ns: npt.NDArray[np.float64]
 
 
-def offload_series(offload: pa.Table) -> OffloadSeries | None:
+def offload_series(offload: pa.Table, counted: CountedSteps) -> OffloadSeries | None:
     """None without a transfer."""
     if not offload.num_rows:
         return None
-    rows = last_rows(offload, ["rank", "step", "tier", "direction", "category"])
-    ranks = len(pc.unique(rows["rank"]))
-    steps, at = np.unique(rows["step"].to_numpy(), return_inverse=True)
-    routes = rows.group_by(["tier", "direction"]).aggregate([]).to_pylist()
-    moved = {}
-    for route in sorted(routes, key=lambda route: (route["tier"], route["direction"])):
-        chosen = pc.and_(
-            pc.equal(rows["tier"], route["tier"]), pc.equal(rows["direction"], route["direction"])
-        ).to_numpy()
+    ranks = len(pc.unique(offload["rank"]))
+    if counted.repeated:
+        offload = last_rows(offload, ["rank", "step", "tier", "direction", "category"])
+    by_step = offload.group_by(["tier", "direction", "step"]).aggregate(
+        [("moved_bytes", "sum"), ("exposed_ns", "sum")]
+    )
+    frame = by_step.to_pandas()
+    steps, at = np.unique(frame["step"].to_numpy(), return_inverse=True)
+
+    def spread(column: str, chosen: npt.NDArray[np.intp]) -> npt.NDArray[np.float64]:
         total = np.zeros(len(steps))
-        np.add.at(total, at[chosen], rows["moved_bytes"].to_numpy()[chosen])
-        moved[route["tier"], route["direction"]] = total / ranks
-    exposed = np.zeros(len(steps))
-    np.add.at(exposed, at, rows["exposed_ns"].to_numpy())
-    return OffloadSeries(step=steps.astype(np.int64), moved_bytes=moved, exposed_ns=exposed / ranks)
+        np.add.at(total, at[chosen], frame[column].to_numpy()[chosen])
+        return total / ranks
+
+    routes = frame.groupby(["tier", "direction"], sort=False, observed=True).indices
+    return OffloadSeries(
+        step=steps.astype(np.int64),
+        moved_bytes={
+            route: spread("moved_bytes_sum", chosen) for route, chosen in sorted(routes.items())
+        },
+        exposed_ns=spread("exposed_ns_sum", np.arange(len(frame))),
+    )

@@ -72,7 +72,7 @@ def run_series(tables: Mapping[Table, pa.Table], counted: CountedSteps) -> RunSe
         training=training_series(steps),
         memory=memory_series(tables[MEMORY]),
         waits=rank_waits(steps),
-        offload=offload_series(tables[OFFLOAD]),
+        offload=offload_series(tables[OFFLOAD], counted),
         exponents=exponent_histograms(tables[NUMERICS]),
         underflow=underflow_by_parameter(tables[NUMERICS]),
         overflows=overflow_events(tables[OVERFLOW]),

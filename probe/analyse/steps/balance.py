@@ -115,19 +115,19 @@ def _in_collectives(comm: pa.Table, counted: CountedSteps, grid: _Grid) -> tuple
     """Busy and exposed time; a step without collectives spent none."""
     if counted.repeated:
         comm = last_rows(comm, ["rank", "step", "phase", "op", "wire_op", "group", "dtype"])
-    # Texts are what makes filtering rows dear, and none is needed here.
-    rows = comm.select(["rank", "step", "busy_ns", "exposed_ns"])
-    rows = rows.filter(pc.is_in(rows["step"], value_set=pa.array(counted.step)))
-    rows = rows.filter(pc.is_in(rows["rank"], value_set=pa.array(grid.rank)))
-    shape = len(grid.step), len(grid.rank)
-    at = np.searchsorted(grid.step, rows["step"].to_numpy()) * shape[1]
-    at += np.searchsorted(grid.rank, rows["rank"].to_numpy())
-    cells = shape[0] * shape[1]
+    by_rank = comm.group_by(["rank", "step"]).aggregate([("busy_ns", "sum"), ("exposed_ns", "sum")])
+    wanted = pc.and_(
+        pc.is_in(by_rank["step"], value_set=pa.array(grid.step)),
+        pc.is_in(by_rank["rank"], value_set=pa.array(grid.rank)),
+    )
+    by_rank = by_rank.filter(wanted)
+    step_at = np.searchsorted(grid.step, by_rank["step"].to_numpy())
+    rank_at = np.searchsorted(grid.rank, by_rank["rank"].to_numpy())
 
     def sums(name: str) -> Floats:
-        told = rows[name].to_numpy().astype(np.float64)
-        found: Floats = np.bincount(at, weights=told, minlength=cells).astype(np.float64)
-        return found.reshape(shape)
+        spread = np.zeros((len(grid.step), len(grid.rank)))
+        spread[step_at, rank_at] = by_rank[f"{name}_sum"].to_numpy()
+        return spread
 
     return sums("busy_ns"), sums("exposed_ns")
 

@@ -125,7 +125,7 @@ def _peak_of_ledger(memory: pa.Table) -> Peak | None:
 def _peak_at_end(events: pa.Table | None) -> Peak | None:
     if events is None:
         return None
-    ends = events.filter(pc.equal(events["kind"].cast(pa.string()), EventKind.FINISHED.value))
+    ends = events.filter(pc.equal(events["kind"], EventKind.FINISHED.value))
     return _peak(ends, "size_bytes")
 
 
@@ -133,10 +133,8 @@ def _wire_bytes(comm: pa.Table, timed_steps: Integers) -> float | None:
     """Bytes that the busiest rank sent in a timed step, at the median; a silent step counts as 0"""
     if comm.num_rows == 0:
         return None
-    # Texts are what makes filtering rows dear, and none is needed here.
-    sent = comm.select(["step", "rank", "wire_bytes"])
-    in_timed = sent.filter(pc.is_in(sent["step"], value_set=pa.array(timed_steps)))
-    by_rank = in_timed.group_by(["step", "rank"]).aggregate([("wire_bytes", "sum")])
+    by_rank = comm.group_by(["step", "rank"]).aggregate([("wire_bytes", "sum")])
+    by_rank = by_rank.filter(pc.is_in(by_rank["step"], value_set=pa.array(timed_steps)))
     by_step = by_rank.group_by("step").aggregate([("wire_bytes_sum", "max")])
     most = by_step["wire_bytes_sum_max"].to_numpy()
     silent = np.zeros(len(timed_steps) - len(most), dtype=np.int64)
