@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -48,10 +49,10 @@ def memory_series(memory: pa.Table) -> dict[int, MemorySeries]:
     """The series of every rank, by rank, from rows sorted by rank and step."""
     rows, _ = last_attempts(memory)
     ranks, starts = np.unique(rows["rank"].to_numpy(), return_index=True)
-    ends = [*starts[1:].tolist(), rows.num_rows]
+    bounds = [*starts.tolist(), rows.num_rows]
     return {
         rank: _of_rank(rank, rows.slice(start, end - start))
-        for rank, start, end in zip(ranks.tolist(), starts.tolist(), ends, strict=True)
+        for rank, (start, end) in zip(ranks.tolist(), pairwise(bounds), strict=True)
     }
 
 
