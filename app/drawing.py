@@ -21,7 +21,8 @@ from probe.text.sorting import numbers_in
 from probe.units import MISSING
 
 CARD_PIXELS = 240
-"""Four of them fill a page beside its sidebar, one a telephone."""
+CARDS = "cards"
+"""The container of the cards; the page's style lets them grow until they fill their line."""
 _CONFIG = {
     "displaylogo": False,
     "modeBarButtonsToRemove": ["select2d", "lasso2d", "autoScale2d"],
@@ -139,7 +140,7 @@ def facts(told: Iterable[tuple[str, str]], *, key: str) -> None:
 
 def metrics(cards: Sequence[Card]) -> None:
     """Numbers side by side, as many as there is room for."""
-    with st.container(horizontal=True, gap="small"):
+    with st.container(horizontal=True, gap="small", key=CARDS):
         for card in cards:
             metric(card.name, card.value, remark=card.remark)
 

@@ -8,13 +8,21 @@ import streamlit as st
 
 from app import navigation
 from app.catalogue import PAGES, Page, RunPage
+from app.drawing import CARD_PIXELS, CARDS
 from app.guarding import guard
 from app.heading import run_heading
 from app.loading import folders_of, runs_below, samples_folder, told
 from app.state import SAMPLES, ViewState, choose
 
 START = "start"
-STYLE = "<style>.stMainBlockContainer { padding-top: 3.5rem; padding-bottom: 3rem; }</style>"
+STYLE = f"""<style>
+.stMainBlockContainer {{ padding-top: 3.5rem; padding-bottom: 3rem; }}
+@media (min-width: 1024px) {{
+  .stMainBlockContainer {{ padding-left: 3rem; padding-right: 3rem; }}
+}}
+.st-key-{CARDS} > * {{ flex: 1 1 {CARD_PIXELS}px !important; max-width: none !important; }}
+.st-key-{CARDS} > * > * {{ width: 100% !important; }}
+</style>"""
 ICON = Path(__file__).parent / "icon.svg"
 
 

@@ -97,14 +97,14 @@ def format_percent(fraction: float | None) -> str:
 
 
 def format_ratio(ratio: float | None) -> str:
-    """How many times: 1.44×."""
+    """How many times: 1.44×, 65.5 k×."""
     if ratio is None:
         return MISSING
     if not _is_finite(ratio):
         return str(float(ratio))
     if ratio == 0 or 0.01 <= abs(ratio) < 9999.5:
         return f"{_three_digits(ratio)}×"
-    return f"{ratio:.0e}×"
+    return f"{ratio:.0e}×" if abs(ratio) < 1 else f"{_in_units(ratio, _COUNTS)}×"
 
 
 def format_moment(time_ns: int | None) -> str:

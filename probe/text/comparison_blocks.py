@@ -23,6 +23,7 @@ from probe.units import (
     format_exact,
     format_number,
     format_percent,
+    format_ratio,
 )
 
 LONGEST_NAME = 60
@@ -33,6 +34,8 @@ LONGEST_METRIC = 22
 LONGEST_HEADING = 12
 MOST_DIFFERENCES = 12
 MOST_METRICS = 12
+FROM_FACTOR = 10
+"""From here on a change is told as a factor."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,11 +215,16 @@ def format_value(unit: MeasureUnit, value: float | None) -> str:
 
 
 def format_change(relative: float | None) -> str:
-    """A change with its sign: +5.3 %; 0 % where nothing changed at all; nan stays nan."""
+    """A change with its sign: +5.3 %; 0 % where nothing changed at all; nan stays nan.
+
+    What grew tenfold and more is told as a factor: 65.5 k× and not +7e+06 %.
+    """
     if relative is None:
         return MISSING
     if relative == 0:
         return "0 %"
+    if relative >= FROM_FACTOR - 1:
+        return format_ratio(1 + relative)
     text = format_percent(relative)
     return text if text[0] in "-<>n" else f"+{text}"
 

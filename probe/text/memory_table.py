@@ -24,10 +24,15 @@ def memory_block(facts: RunFacts) -> Block:
     memory = facts.memory
     if memory is None or not facts.memory_lines:
         return Block()
+    headings: tuple[str, ...] = ("memory", "tier", "measured", "theory", "residual", "")
+    rows = [_row(line) for line in facts.memory_lines]
+    if all(line.theory_bytes is None for line in facts.memory_lines):
+        # Three columns of nothing would say no more than that.
+        headings, rows = headings[:3], [row[:3] for row in rows]
     return Block(
-        headings=("memory", "tier", "measured", "theory", "residual", ""),
-        rows=tuple(_row(line) for line in facts.memory_lines),
-        right=frozenset({2, 3, 4}),
+        headings=headings,
+        rows=tuple(rows),
+        right=frozenset({2, 3, 4} & set(range(len(headings)))),
         below=(_remark(memory),),
     )
 

@@ -15,11 +15,11 @@ _WRITTEN = re.compile(
     r"""(?P<bound>[<>]?)
         (?P<sign>[+-]?)
         (?:2\^(?P<power>\d+) | (?P<number>\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?) | (?P<word>nan|inf))
-        \s?(?P<unit>%|×|[a-zA-Zµ]*)(?:/s)?""",
+        \s?(?P<unit>%|[a-zA-Zµ]*×?)(?:/s)?""",
     re.VERBOSE,
 )
-_PLAIN = {"": 1.0, "%": 0.01, "×": 1.0}
 _COUNTS = {"k": 1e3, "M": 1e6, "B": 1e9, "T": 1e12, "Q": 1e15}
+_PLAIN = {"": 1.0, "%": 0.01, "×": 1.0, **{f"{unit}×": size for unit, size in _COUNTS.items()}}
 _BYTES = {"B": 1.0, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "PB": 1e15, "EB": 1e18}
 _DURATIONS = {
     "ns": 1e-9,

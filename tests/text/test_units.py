@@ -172,7 +172,14 @@ def test_percent(fraction: float | None, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("ratio", "text"),
-    [(1.44, "1.44×"), (3.5, "3.50×"), (15.24, "15.2×"), (999.6, "1,000×"), (None, "–")],
+    [
+        (1.44, "1.44×"),
+        (3.5, "3.50×"),
+        (15.24, "15.2×"),
+        (999.6, "1,000×"),
+        (2.0**20, "1.05 M×"),
+        (None, "–"),
+    ],
 )
 def test_ratio(ratio: float | None, text: str) -> None:
     assert units.format_ratio(ratio) == text
