@@ -21,7 +21,7 @@ from probe.read.fingerprint import fingerprint
 from probe.read.run import Run
 from probe.remark import remark_of
 from probe.schema.documents import Manifest, Remark
-from probe.telling.equal_runs import equal_runs
+from probe.telling.equal_runs import history_of
 from probe.telling.following import Follower
 from probe.telling.measured import read_run
 from probe.telling.run import open_readable
@@ -70,10 +70,9 @@ def measured(path: Path) -> MeasuredRun:
 
 def history_beside(runs: Sequence[MeasuredRun]) -> list[tuple[EqualRun, ...]]:
     """For each run that is compared the other runs of its setup in its folder."""
-    compared = tuple(run.path for run in runs)
-    return [
-        _history(run, run.path, compared, Path(run.path).parent.stat().st_mtime_ns) for run in runs
-    ]
+    paths = tuple(run.path for run in runs)
+    changed_ns = tuple(Path(path).parent.stat().st_mtime_ns for path in paths)
+    return _history(runs, paths, changed_ns)
 
 
 @st.cache_resource
@@ -121,9 +120,9 @@ def _measured(path: str, version: str) -> MeasuredRun:
     show_spinner="Looking for runs of the same setup …",
 )
 def _history(
-    _run: MeasuredRun, path: str, compared: tuple[str, ...], changed_ns: int
-) -> tuple[EqualRun, ...]:
-    return equal_runs(_run, apart_from=compared)
+    _runs: Sequence[MeasuredRun], paths: tuple[str, ...], changed_ns: tuple[int, ...]
+) -> list[tuple[EqualRun, ...]]:
+    return history_of([[run] for run in _runs])
 
 
 def folders_of(

@@ -15,7 +15,7 @@ from probe.analyse.compare.setup import setup_of
 from probe.analyse.steps.steps import COUNTING_COLUMNS
 from probe.read.discovery import run_paths
 from probe.read.documents import read_manifest
-from probe.read.run import load_run
+from probe.read.run import Run, load_run
 from probe.schema.documents import Manifest
 from probe.schema.tables import STEPS
 from probe.schema.vocabulary import RunStatus
@@ -54,24 +54,29 @@ def equal_runs(
     others.sort(key=lambda item: (abs(_changed_s(item) - began_s), item.name))
     found: list[EqualRun] = []
     for other in others[:MOST_ASKED]:
-        if len(found) < MOST_READ and _is_equal(run, other):
-            if other not in read:
-                steps = load_run(other).table(STEPS, columns=COUNTING_COLUMNS)
-                read[other] = equal_run(str(other), steps.table)
-            found.append(read[other])
+        if len(found) == MOST_READ:
+            break
+        opened = _opened_if_equal(run, other)
+        if opened is None:
+            continue
+        if other not in read:
+            steps = opened.table(STEPS, columns=COUNTING_COLUMNS)
+            read[other] = equal_run(str(other), steps.table)
+        found.append(read[other])
     return tuple(found)
 
 
-def _is_equal(run: MeasuredRun, path: Path) -> bool:
+def _opened_if_equal(run: MeasuredRun, path: Path) -> Run | None:
     manifest, _ = read_manifest(path)
     if manifest is None or not _may_be_equal(run.manifest, manifest):
-        return False
+        return None
     other = load_run(path)
     if not other.readable or other.verdict.status is not RunStatus.FINISHED:
-        return False
+        return None
     engine = next((header.engine for header in other.headers.values()), "")
     between = compare_setups(run.setup, setup_of(other.manifest, engine=engine))
-    return between.judgement is Judgement.COMPARABLE and not between.touches(Effect.TIME)
+    alike = between.judgement is Judgement.COMPARABLE and not between.touches(Effect.TIME)
+    return other if alike else None
 
 
 def _may_be_equal(one: Manifest, other: Manifest) -> bool:
