@@ -132,7 +132,7 @@ def _load_once(
         except FileNotFoundError:
             continue
         parts.append(lines.rows)
-        held_bytes += lines.rows.nbytes
+        held_bytes += lines.held_bytes
         problems += lines.problems
         source_bytes[rank] = lines.end_offset
     together = join([part for part in parts if part.num_rows] or parts[:1])

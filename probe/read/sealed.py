@@ -79,7 +79,7 @@ def read_sealed(
         )
         present = [name for name in columns if name in file.schema_arrow.names]
         found = file.read_row_groups(groups, columns=present, use_threads=True)
-        _hold_to(limit_bytes, sum(map(_decoded_bytes, found.columns)))
+        _hold_to(limit_bytes, spelled_bytes(found))
         if ranks is not None and RANK in present:
             # A row group holds whole ranks, as many as make it worth its place in the footer.
             found = _only_ranks(found, ranks)
@@ -127,13 +127,6 @@ def _needed_bytes(group: RowGroup, columns: Collection[str]) -> int:
             needed += max(item.decoded_bytes, 8 * item.values)
     # An absent column is filled with its default, and one that needs less than its rows do lies.
     return max(needed, 8 * group.rows * len(columns))
-
-
-def _decoded_bytes(column: pa.ChunkedArray) -> int:
-    """What a column takes once its words are spelled out."""
-    if pa.types.is_dictionary(column.type):
-        return spelled_bytes(column)
-    return int(column.nbytes)
 
 
 def _only_ranks(found: pa.Table, ranks: Collection[int]) -> pa.Table:

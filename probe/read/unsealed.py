@@ -10,6 +10,7 @@ from probe.read.columns import RowReader, arrow_schema
 from probe.read.inside import RefusedFileError, open_inside
 from probe.read.lines import OverlongLine, complete_lines
 from probe.read.problem import Problem
+from probe.read.words import held_bytes
 from probe.schema.layout import rank_dir
 from probe.schema.tables import Table
 from probe.schema.vocabulary import Severity
@@ -26,6 +27,8 @@ class RankLines:
 
     rows: pa.Table
     problems: tuple[Problem, ...]
+    held_bytes: int
+    """What the rows take of the memory limit."""
     end_offset: int
     """End of the last whole line that was read."""
     next_line: int
@@ -47,7 +50,7 @@ def load_rank_lines(
     reader = RowReader(table=table, rank=rank, file=file_name, columns=columns)
     batches: list[pa.RecordBatch] = []
     problems: list[Problem] = []
-    held_bytes = 0
+    held = 0
     end_offset = offset
     next_line = first_line
     try:
@@ -62,10 +65,11 @@ def load_rank_lines(
                     )
                     continue
                 batch = reader.read(part.content, part.first_line)
-                held_bytes += batch.nbytes
-                if held_bytes > limit_bytes:
+                batch_bytes = held_bytes(batch)
+                if held + batch_bytes > limit_bytes:
                     problems.append(too_large(file_name, limit_bytes))
                     break
+                held += batch_bytes
                 end_offset, next_line = part.end_offset, part.next_line
                 batches.append(batch)
             else:
@@ -82,6 +86,7 @@ def load_rank_lines(
     return RankLines(
         rows=pa.Table.from_batches(batches, schema=schema),
         problems=(*reader.all_problems(), *problems),
+        held_bytes=held,
         end_offset=end_offset,
         next_line=next_line,
     )

@@ -13,6 +13,8 @@ import pyarrow.compute as pc
 
 WORDS = pa.dictionary(pa.int32(), pa.string())
 """The type of a column of words in memory."""
+SHORT_BYTES = 256
+"""Words that are shorter all together are not added up row by row."""
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:
@@ -42,9 +44,24 @@ def repeat_word(word: str | None, count: int) -> pa.ChunkedArray:
     return pa.chunked_array([pa.DictionaryArray.from_arrays(numbers, [word or ""])])
 
 
-def spelled_bytes(column: pa.ChunkedArray) -> int:
-    """What a dictionary takes once it is spelled out; ValueError if it cannot be."""
-    return sum(map(_spelled_bytes, column.chunks))
+def spelled_bytes(rows: pa.Table) -> int:
+    """What rows take once their words are spelled out; ValueError if they cannot be."""
+    return sum(
+        sum(map(_spelled_bytes, column.chunks))
+        if pa.types.is_dictionary(column.type)
+        else int(column.nbytes)
+        for column in rows.columns
+    )
+
+
+def held_bytes(batch: pa.RecordBatch) -> int:
+    """What rows take that were made here: words count as if spelled out, unless they are short."""
+    return sum(
+        _spelled_bytes(column)
+        if column.type == WORDS and column.dictionary.nbytes > SHORT_BYTES
+        else int(column.nbytes)
+        for column in batch.columns
+    )
 
 
 def _spelled_bytes(coded: pa.DictionaryArray) -> int:

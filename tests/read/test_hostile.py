@@ -276,6 +276,16 @@ def test_lines_of_very_many_rows(hostile: Path) -> None:
     assert 0 < loaded.table.nbytes <= 100 << 20
 
 
+def test_lines_of_one_long_word_very_often(hostile: Path) -> None:
+    """In memory the word is there once, but whoever spells the rows out holds it many times."""
+    line = b'{"step":1,"name":"%s","value":1}\n' % (b"x" * 10_000)
+    file_of(hostile, METRICS).write_bytes(line * 2_000)
+    loaded = load_run(hostile).table(METRICS, limit_bytes=10 << 20)
+    (problem,) = loaded.problems
+    assert "holds more than the memory limit of 10 MiB" in problem.what
+    assert 900 < loaded.table.num_rows <= (10 << 20) // 10_000
+
+
 def test_a_tail_goes_on_where_the_limit_stopped_it(
     hostile: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
