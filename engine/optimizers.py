@@ -130,6 +130,17 @@ def flat_states(optimizer: Optimizer, group: int) -> list[str]:
     """Names of the tensors that it keeps for every element of a group's parameters."""
     if not steps_in_parts(optimizer):
         return []
+    # A resumed optimizer has them, and Adagrad makes them at once before torch 2.13.
+    held = [optimizer.state.get(each, {}) for each in optimizer.param_groups[group]["params"]]
+    if any(held):
+        return list(
+            dict.fromkeys(
+                name
+                for state in held
+                for name, value in state.items()
+                if isinstance(value, Tensor) and value.dim() > 0
+            )
+        )
     parameter = Parameter(torch.zeros(2))
     parameter.grad = torch.zeros(2)
     trial = copy.copy(optimizer)

@@ -63,6 +63,9 @@ def command_of(request: RunRequest, report: Path) -> list[str]:
     spread = ["--nproc-per-node", str(request.processes), "--nnodes", request.nodes]
     if request.rendezvous:
         spread += ["--rdzv-backend", "c10d", "--rdzv-endpoint", request.rendezvous]
+    else:
+        # On a port of its own: before torch 2.13 two launches on a machine met on one otherwise.
+        spread += ["--standalone"]
     spread += ["--max-restarts", str(request.max_restarts)]
     worker = ["-m", "engine.worker", str(request.script), *request.arguments]
     return [sys.executable, "-m", "engine.agent", str(report), *spread, *worker]

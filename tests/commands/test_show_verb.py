@@ -117,8 +117,9 @@ def test_a_manifest_nested_without_end_costs_one_sentence(probe, make_run: MakeR
     (run / "manifest.json").write_bytes(deep)
     assert probe("show", "demo").code == 0
     answer = probe("show", "demo", "--json")
-    assert answer.code == 2
-    assert answer.err == "probe: The run's manifest is nested too deep to be printed as JSON.\n"
+    said = "probe: The run's manifest is nested too deep to be printed as JSON.\n"
+    # Python 3.12 prints this depth.
+    assert (answer.code, answer.err) in ((2, said), (0, ""))
 
 
 def test_a_run_is_named_by_path_name_part_or_latest(
