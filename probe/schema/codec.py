@@ -40,7 +40,8 @@ def encode_rows(rows: Sequence[Row]) -> bytes:
     """Rows of one table as whole lines."""
     if FLOAT_FIELDS[type(rows[0])]:
         return b"".join(map(encode_row, rows))
-    return _encode_lines(rows)
+    # Of anything but a list msgspec keeps the iterator for ever: 64 bytes a call.
+    return _encode_lines(rows if isinstance(rows, list) else list(rows))
 
 
 def decode_row(line: bytes, row: type[Row]) -> Row:
