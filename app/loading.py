@@ -27,7 +27,7 @@ from probe.telling.measured import read_run
 from probe.telling.run import open_readable
 from probe.telling.run_rows import Ledger
 from probe.telling.shelf import shelve
-from probe.telling.whole_run import ProfiledWindow, WholeRun, tell_tables, tell_window
+from probe.telling.whole_run import ProfiledWindow, WholeRun, tell_tables, tell_windows
 
 MOST_RUNS = 10
 """Runs that are kept in memory: more than a comparison holds."""
@@ -106,7 +106,7 @@ def _follower(path: str, inode: int) -> Follower:
 
 @st.cache_resource(max_entries=MOST_RUNS, show_spinner="Reading the profiled window …")
 def _window(path: str, version: str) -> ProfiledWindow:
-    return tell_window(open_readable(Path(path)), distilled_only=True)
+    return tell_windows(open_readable(Path(path)), distilled_only=True)
 
 
 @st.cache_resource(max_entries=MOST_RUNS, show_spinner="Measuring the run …")

@@ -67,7 +67,7 @@ class WholeRun:
 
 def tell_whole(run: Run, *, on_table: Callable[[Table], None] = lambda table: None) -> WholeRun:
     """Read each table once, with the columns that numbers and series need, and the traces."""
-    return replace(tell_tables(run, on_table=on_table), window=tell_window(run))
+    return replace(tell_tables(run, on_table=on_table), window=tell_windows(run))
 
 
 def tell_tables(run: Run, *, on_table: Callable[[Table], None] = lambda table: None) -> WholeRun:
@@ -84,7 +84,7 @@ def tell_tables(run: Run, *, on_table: Callable[[Table], None] = lambda table: N
     )
 
 
-def tell_window(run: Run, *, distilled_only: bool = False) -> ProfiledWindow:
+def tell_windows(run: Run, *, distilled_only: bool = False) -> ProfiledWindow:
     """The first window of each of the lowest ranks that have one.
 
     A trace as the profiler wrote it takes seconds: who cannot wait reads distilled ones only.
