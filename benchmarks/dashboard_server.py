@@ -18,12 +18,12 @@ IDLE = '[data-testid="stApp"][data-test-script-state="notRunning"]'
 
 
 @contextmanager
-def served(*folders: Path) -> Iterator[str]:
-    """Streamlit on a free port, ready; ended with the block."""
+def served(*folders: Path, script: Path | None = None) -> Iterator[str]:
+    """Streamlit on a free port, ready; ended with the block. Without a script, the dashboard."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    call = [sys.executable, "-P", "-m", "streamlit", "run", str(main_file())]
+    call = [sys.executable, "-P", "-m", "streamlit", "run", str(script or main_file())]
     process = subprocess.Popen(
         [*call, "--server.port", str(port), "--", *map(str, folders)],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
