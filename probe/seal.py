@@ -148,10 +148,7 @@ def _write_table(run: Run, table: Table) -> SealedTable:
     digests: list[bytes] = []
     try:
         # Exclusively, so that no link that lies there leads out of the run.
-        with (
-            temporary.open("xb") as file,
-            _parquet_writer(file, table) as writer,
-        ):
+        with temporary.open("xb") as file, _parquet_writer(file, table) as writer:
             ranks = sorted({*run.ranks, *_sealed_bytes(run, table)})
 
             def rows_by_rank() -> Iterator[pa.Table]:

@@ -7,7 +7,7 @@ from probe.analyse.memory.use import MemoryUse
 from probe.analyse.run_facts import RunFacts
 from probe.text.aligned import align, with_heading
 from probe.text.comparison_blocks import Block
-from probe.units import format_bytes, format_exact, format_percent
+from probe.units import MISSING, format_bytes, format_exact, format_percent
 
 
 def memory_table(facts: RunFacts) -> list[Text]:
@@ -26,13 +26,13 @@ def memory_block(facts: RunFacts) -> Block:
         return Block()
     headings: tuple[str, ...] = ("memory", "tier", "measured", "theory", "residual", "")
     rows = [_row(line) for line in facts.memory_lines]
-    if all(line.theory_bytes is None for line in facts.memory_lines):
-        # Three columns of nothing would say no more than that.
+    if all(row[3:] == (MISSING, "", "") for row in rows):
+        # Neither a closed form nor a name for what is left: three columns of nothing.
         headings, rows = headings[:3], [row[:3] for row in rows]
     return Block(
         headings=headings,
         rows=tuple(rows),
-        right=frozenset({2, 3, 4} & set(range(len(headings)))),
+        right=frozenset({2, 3, 4}),
         below=(_remark(memory),),
     )
 
